@@ -1,0 +1,255 @@
+"""Builds the object graph: the only place that knows all parts and puts them together."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent import log
+from agent.chat import Chat, Parts, Tell
+from agent.configuration import codex_config, read_settings, tool_files
+from agent.context import MessageContext
+from agent.conversation import Prices
+from agent.flags import CODEX_FLAGS
+from agent.instructions import FILE_NAME, ProjectInstructions
+from agent.journal import BATCH, CHAT, Redact, redactor
+from agent.loop import Limits
+from agent.model.base import ModelClient
+from agent.model.factory import make_client
+from agent.model.options import ModelOptions
+from agent.project import ProjectTrust
+from agent.session import Session, find, resume, resume_newest, start
+from agent.settings import Settings
+from prompts import load
+from tools import storage
+from tools.builtin import all_builtins
+from tools.builtin.kit import Services
+from tools.commands.tools import ToolsCommand
+from tools.cost import CostMeter, Form
+from tools.definition import ToolDefinition
+from tools.engine.environment import child_environment
+from tools.executor import ToolExecutor
+from tools.files.workspace import Workspace
+from tools.permissions.gate import Approver, PermissionGate
+from tools.permissions.rules import Rule, RuleSet
+from tools.permissions.trust import TrustReport
+from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
+from tools.sources.files import ToolFiles
+
+AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[bool]]
+"""Asks the person; takes what the project brings now and the diff to what was trusted."""
+
+DEFAULT_WINDOW_TOKENS = 128_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said. `flags` are settings by name; None says nothing.
+
+    `kind` is what the session is recorded as: CHAT, or BATCH for `-p`.
+    """
+
+    flags: dict[str, Any]
+    version: str
+    kind: str = CHAT
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Options:
+        """Take them from the parsed command line."""
+        names = {
+            "model": "model",
+            "base_url": "base_url",
+            "api": "api",
+            "mode": "mode",
+            "max_turns": "max_turns",
+            "max_tokens_total": "max_tokens_total",
+            "skip_permissions": "skip_permissions",
+            "allow": "permissions.allow",
+            "ask": "permissions.ask",
+            "deny": "permissions.deny",
+            "auto_approve": "auto_approve",
+            "auto_deny": "auto_deny",
+        }
+        names |= {name: name for name in CODEX_FLAGS}
+        flags = {setting: getattr(arguments, name, None) for name, setting in names.items()}
+        return cls(flags, arguments.version_text, CHAT if arguments.print is None else BATCH)
+
+
+def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
+    """Make the registry of all tools; no tool file is read yet.
+
+    Project files count only while `trust` is given: a refresh looks again. Raises UserError for a
+    chosen `config.toml` that does not exist.
+    """
+    from agent.settings_edit import set_tool_switch
+
+    def save_switch(name: str, on: bool) -> Path:
+        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.given)
+        trust.take_own_change()
+        return saved
+
+    codex_file = codex_config(settings)
+    builtins = [builtin.definition for builtin in all_builtins()]
+    taken = wire_names(builtins)
+    files = ToolFiles([], settings.profile, lambda name: refused_name(name, taken))
+
+    def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
+        project = trust.root if trust.given else None
+        files.places = tool_files(project, codex_file)
+        return files.load()
+
+    return ToolRegistry(
+        builtins,
+        load_custom,
+        settings.tool_settings(),
+        save_switch,
+    )
+
+
+def build_chat(
+    trust: ProjectTrust,
+    options: Options,
+    *,
+    approver: Approver | None = None,
+    ask_trust: AskTrust | None = None,
+) -> Chat:
+    """Put a chat together.
+
+    `approver` and `ask_trust` None mean that nobody can be asked. Raises UserError.
+    """
+    root = trust.root
+    settings = read_settings(root, options.flags, trusted=trust.given)
+    log.install(_redact(settings))
+    registry = build_registry(trust, settings)
+    instructions = ProjectInstructions(
+        root, trusted=lambda: trust.given, user_file=storage.config_dir() / FILE_NAME
+    )
+    builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
+    workspace = Workspace(root, also_readable=(storage.output_dir(),))
+    environment = child_environment(os.environ, secrets=[settings.api_key_env])
+    gate = _gate(root, settings, approver)
+    executor = ToolExecutor(
+        registry,
+        gate,
+        builtins,
+        Services(workspace, environment, gate.rules, settings.max_execution_ms),
+        note_for=instructions.for_paths,
+    )
+    return Chat(
+        Parts(
+            model_name=settings.model,
+            base_url=settings.base_url,
+            make_model=lambda name: _make_model(settings, name),
+            executor=executor,
+            context=MessageContext(root, executor, instructions),
+            check_project=lambda: _check_project(trust, ask_trust),
+            begin_session=_session_starter(root, settings, options),
+            reopen_session=_session_opener(root, settings, options.kind),
+            limits=_limits(settings),
+            system=load("system"),
+            tools_command=lambda form: build_tools_command(registry, settings, form),
+            prices=Prices(settings.price_input, settings.price_output),
+            warnings=settings.warnings,
+        )
+    )
+
+
+def build_tools_command(
+    registry: ToolRegistry, settings: Settings, form: Callable[[], Form], called: str = "/tools"
+) -> ToolsCommand:
+    """Make what `/tools` and `opta tools` do. `form` tells how the model in use counts tools."""
+    return ToolsCommand(
+        registry,
+        CostMeter(_count),
+        form,
+        show_costs=settings.show_token_costs,
+        price_per_1000=settings.price_per_1000,
+        command=called,
+    )
+
+
+def _count(text: str, encoding: str) -> int:
+    from agent.tokens import count_text
+
+    return count_text(text, encoding)
+
+
+async def _check_project(trust: ProjectTrust, ask: AskTrust | None) -> str:
+    """Ask again where the project is no longer what was trusted; return what to tell."""
+    report = trust.changed()
+    if report is None:
+        return ""
+    given = ask is not None and await ask(report, trust.difference(report))
+    trust.settle(report, given=given)
+    if given:
+        return ""
+    return "the project's tools and settings have changed: until they are trusted none is used"
+
+
+def _gate(root: Path, settings: Settings, approver: Approver | None) -> PermissionGate:
+    from agent.settings_edit import add_permission_rule
+
+    def remember(rule: Rule) -> None:
+        add_permission_rule(root, rule)
+
+    return PermissionGate(
+        RuleSet(settings.rules, root),
+        approver,
+        mode=settings.mode,
+        skip_permissions=settings.skip_permissions,
+        remember=remember,
+    )
+
+
+def _make_model(settings: Settings, name: str) -> ModelClient:
+    options = ModelOptions(
+        max_output_tokens=settings.max_output_tokens,
+        body=settings.request,
+        headers=settings.headers,
+        server=settings.server,
+        idle_timeout_s=settings.idle_timeout_s,
+    )
+    return make_client(
+        model=name,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        api="responses" if settings.api == "responses" else "chat",
+        options=options,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        max_turns=settings.max_turns,
+        max_tokens_total=settings.max_tokens_total,
+        context_window=settings.context_window or DEFAULT_WINDOW_TOKENS,
+    )
+
+
+def _redact(settings: Settings) -> Redact:
+    return redactor([settings.api_key, *settings.headers.values()])
+
+
+def _session_starter(
+    root: Path, settings: Settings, options: Options
+) -> Callable[[str, Tell], Session]:
+    def begin(model: str, tell: Tell) -> Session:
+        return start(
+            root, model, options.version, tell=tell, redact=_redact(settings), kind=options.kind
+        )
+
+    return begin
+
+
+def _session_opener(root: Path, settings: Settings, kind: str) -> Callable[[str, Tell], Session]:
+    def reopen(identity: str, tell: Tell) -> Session:
+        redact = _redact(settings)
+        if not identity:
+            return resume_newest(root, kind, tell=tell, redact=redact)
+        return resume(find(identity), root, tell=tell, redact=redact)
+
+    return reopen

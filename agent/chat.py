@@ -1,0 +1,231 @@
+"""One conversation with all that belongs to it: what a front end talks to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from agent.compaction import Compactor
+from agent.context import MessageContext
+from agent.conversation import CHARACTERS_PER_TOKEN, Conversation, Prices
+from agent.events import (
+    AssistantFinished,
+    Emit,
+    Event,
+    Level,
+    Notice,
+    TurnEnd,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.log import logger
+from agent.loop import Limits, TurnOutcome, failed, run_turn
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.model.base import ModelClient, ModelError, TextDelta
+from agent.session import Session
+from agent.streams import OutputError
+from tools.commands.tools import ToolsCommand
+from tools.cost import Form, form_of
+from tools.events import CallDecided, CallFinished
+from tools.executor import ToolExecutor
+
+DECISIONS_KEPT = 20
+
+Tell: TypeAlias = Callable[[Notice], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What `agent.app` puts together for a chat.
+
+    `begin_session` takes the model's name, `reopen_session` a session id (empty: the newest).
+    """
+
+    model_name: str
+    base_url: str
+    make_model: Callable[[str], ModelClient]
+    executor: ToolExecutor
+    context: MessageContext
+    check_project: Callable[[], Awaitable[str]]
+    begin_session: Callable[[str, Tell], Session]
+    reopen_session: Callable[[str, Tell], Session]
+    limits: Limits
+    system: str
+    tools_command: Callable[[Callable[[], Form]], ToolsCommand]
+    prices: Prices = field(default_factory=Prices)
+    warnings: tuple[str, ...] = ()
+
+
+class Chat:
+    """A conversation that is recorded, shown and steered.
+
+    Events go to the journal first, then to the front end set with `show_on` (R47). `decisions`
+    are the last ones of the gate, in words.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.model_name = parts.model_name
+        self.base_url = parts.base_url
+        self.limits = parts.limits
+        self.prices = parts.prices
+        self.gate = parts.executor.gate
+        self.registry = parts.executor.registry
+        self.tools = parts.tools_command(lambda: form_of(self.model_name))
+        self.conversation = Conversation(parts.system)
+        self.decisions: list[str] = []
+        self.last_outcome: TurnOutcome | None = None
+        self._parts = parts
+        self._show: Emit = lambda event: None
+        self._model: ModelClient | None = None
+        self.session = parts.begin_session(self.model_name, self._tell)
+
+    def show_on(self, show: Emit) -> None:
+        """Set the front end's event sink, and tell it what the settings warn of."""
+        self._show = show
+        self.gate.tell = lambda text: self.notice(text, Level.WARNING)
+        for text in self._parts.warnings:
+            self._tell(Notice(text, Level.WARNING))
+
+    def emit(self, event: Event) -> None:
+        """Record one event, then show it. A front end that fails costs a log line, no turn."""
+        self.session.journal.record(event)
+        if isinstance(event, CallDecided):
+            verb = "allowed" if event.allowed else "denied"
+            self.decisions.append(f"{verb}: {event.title}: {event.by}")
+            del self.decisions[:-DECISIONS_KEPT]
+        try:
+            self._show(event)
+        except (BrokenPipeError, OutputError):
+            raise
+        except Exception:
+            logger.exception("the front end failed on %s", type(event).__name__)
+
+    def notice(self, text: str, level: Level = Level.INFO) -> None:
+        """Show one line (or several) that is not part of the conversation."""
+        self.emit(Notice(text, level))
+
+    async def look_again(self) -> None:
+        """Look at the project and the tool files again, and tell what changed (R25, X16)."""
+        for line in filter(None, [await self._parts.check_project(), *self.registry.refresh()]):
+            self.notice(line, Level.WARNING)
+
+    def tell_problems(self) -> None:
+        """Tell at the start what is wrong with tool files."""
+        for line in self.registry.refresh():
+            self.notice(line, Level.WARNING)
+
+    async def say(self, text: str) -> TurnOutcome:
+        """Run one turn of the conversation."""
+        await self.look_again()
+        schemas = json.dumps(self.registry.wire())
+        self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
+        try:
+            model = self._client()
+        except ModelError as error:
+            return self._not_sent(error)
+        context = await self._parts.context.take(
+            text, first=not self.conversation.messages, tell=self.notice
+        )
+        self.last_outcome = await run_turn(
+            UserMessage(text, context),
+            model=model,
+            executor=self._parts.executor,
+            conversation=self.conversation,
+            limits=self.limits,
+            emit=self.emit,
+            standing=self._parts.context.standing,
+        )
+        return self.last_outcome
+
+    async def run_as_person(self, command: str) -> None:
+        """Run a shell command that the person typed; the model sees it with the next message."""
+        if command:
+            await self._parts.context.run_as_person(command, self.emit)
+
+    def goodbye(self) -> str:
+        """The way back, for printing on exit; empty when nothing was recorded."""
+        if not self.session.journal.recorded:
+            return ""
+        return f"To go on with this session: opta --resume {self.session.id}"
+
+    def use_model(self, name: str) -> None:
+        """Go on with another model; raises ModelError when there is no such client."""
+        self._model = self._parts.make_model(name)
+        self.model_name = name
+
+    def clear(self) -> str:
+        """Start over: a new session with an empty history."""
+        way_back = self.goodbye()
+        self._use_session(self._parts.begin_session(self.model_name, self._tell))
+        return " ".join(filter(None, ["A new conversation begins.", way_back]))
+
+    async def compact(self, wishes: str) -> str:
+        """Summarise the history now. Raises ModelError."""
+        standing = self._parts.context.standing
+        compactor = Compactor(self._client(), self.emit, self.limits.context_window, standing)
+        done = await compactor.compact(self.conversation, wishes)
+        return "" if done else "There is nothing to summarise yet."
+
+    def resume(self, identity: str) -> str:
+        """Go on with another session and show what was said in it; see `open_session`."""
+        told = self.open_session(identity)
+        for event in _shown_again(self.conversation.messages):
+            self._show(event)
+        return told
+
+    def open_session(self, identity: str) -> str:
+        """Go on with the session of this id, or the newest of this directory where it is empty.
+
+        Raises SessionError; the present session then goes on.
+        """
+        session = self._parts.reopen_session(identity, self._tell)
+        self._use_session(session)
+        for text in session.notices:
+            self.notice(text, Level.WARNING)
+        turns = sum(isinstance(message, UserMessage) for message in session.messages)
+        return f"Session {session.id} goes on after {turns} of your messages."
+
+    async def aclose(self) -> None:
+        """Close the model's connections and the journal."""
+        self.session.journal.close()
+        if self._model is not None:
+            await self._model.aclose()
+
+    def _tell(self, notice: Notice) -> None:
+        # Not recorded: what is told this way is about the recording, or older than it.
+        self._show(notice)
+
+    def _use_session(self, session: Session) -> None:
+        self.session.journal.close()
+        self.session = session
+        self.conversation = Conversation(self._parts.system, session.messages)
+        self.conversation.usage = session.usage
+        self._parts.context.forget()
+        if session.moved:
+            self._parts.context.tell_place()
+        for finished in session.unsent:
+            self._parts.context.take_up(finished.call, finished.result)
+
+    def _client(self) -> ModelClient:
+        if self._model is None:
+            self._model = self._parts.make_model(self.model_name)
+        return self._model
+
+    def _not_sent(self, error: ModelError) -> TurnOutcome:
+        self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
+        self.last_outcome = replace(failed(error), unusable=True)
+        return self.last_outcome
+
+
+def _shown_again(messages: Iterable[Message]) -> Iterator[Event]:
+    for message in messages:
+        match message:
+            case UserMessage():
+                yield TurnStarted(message)
+            case AssistantMessage():
+                yield TextDelta(message.text)
+                yield AssistantFinished(message)
+            case ToolMessage(call, result, title):
+                yield CallFinished(call, title or call.name, result)

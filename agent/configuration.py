@@ -1,0 +1,43 @@
+"""Where settings and tools come from, for the commands and the chat."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from agent.errors import USAGE, UserError
+from agent.settings import Settings, SettingsError, load_settings
+from tools import storage
+from tools.definition import Scope
+from tools.sources.codex_config import user_config
+from tools.sources.files import tool_places
+
+
+def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
+    """Read all settings. Raises UserError with the place of what is wrong."""
+    try:
+        return load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
+    except (SettingsError, storage.StorageError) as error:
+        raise UserError(str(error), USAGE) from None
+
+
+def codex_config(settings: Settings) -> Path:
+    """Return the user's Codex `config.toml`. Raises UserError if a chosen one is not there."""
+    chosen = {
+        name: Path(value).expanduser().absolute()
+        for name in ("config_home", "config_file")
+        if (value := getattr(settings, name))
+    }
+    file = user_config(Path.home(), os.environ, **chosen)
+    if chosen and not file.is_file():
+        raise UserError(f"{file} does not exist. Check --config-file and --config-home.", USAGE)
+    return file
+
+
+def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path]]:
+    """Return where tools are found, nearest first; `project` None leaves the local ones out."""
+    return tool_places(
+        project, storage.config_dir(), storage.global_dir(),
+        home=Path.home(), codex_config=codex_file,
+    )  # fmt: skip

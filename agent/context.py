@@ -1,0 +1,100 @@
+"""What goes to the model along with a message: the environment, instructions, mentioned files."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agent.instructions import ProjectInstructions, environment_text
+from agent.journal import BY_PERSON
+from tools.definition import ToolCall, ToolResult
+from tools.events import Emit
+from tools.executor import ToolExecutor
+
+MENTION = re.compile(r"(?<!\S)@(?:\"([^\"\n]+)\"|(\S+))")
+"""A file named in a message: `@src/app.py`, or `@"a name with blanks"`."""
+
+_NUMBERED = re.compile(r"^\d+\t", re.MULTILINE)
+"""A line of a file as the read tool gives it."""
+
+
+class MessageContext:
+    """Collects what belongs to the person's next message."""
+
+    def __init__(
+        self, root: Path, executor: ToolExecutor, instructions: ProjectInstructions
+    ) -> None:
+        self._root = root
+        self._executor = executor
+        self._instructions = instructions
+        self._waiting: list[str] = []
+
+    async def take(self, text: str, *, first: bool, tell: Callable[[str], None]) -> str:
+        """Return the context of the message `text`; `first` says that a conversation begins.
+
+        `tell` hears of each file that is attached, and of one that cannot be.
+        """
+        parts = [self.standing(), *self._waiting] if first else [*self._waiting]
+        for path in mentions(text):
+            parts.append(await self._attached(path, tell))
+        self._waiting.clear()
+        return "\n\n".join(filter(None, parts))
+
+    async def run_as_person(self, command: str, emit: Emit) -> None:
+        """Run a shell command that the person typed; what it printed goes along later."""
+        result = await self._call("run_command", emit, command=command)
+        self._add_output(command, result)
+
+    def take_up(self, call: ToolCall, result: ToolResult) -> None:
+        """Let a command that the person ran before the session was left go along later."""
+        with suppress(ValueError, KeyError, TypeError):
+            self._add_output(json.loads(call.arguments_json)["command"], result)
+
+    def _add_output(self, command: str, result: ToolResult) -> None:
+        self._waiting.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")
+
+    def standing(self) -> str:
+        """Return what a conversation begins with; instructions count as not told before."""
+        self._instructions.forget()
+        return "\n\n".join(
+            filter(None, [environment_text(self._root), self._instructions.at_start()])
+        )
+
+    def tell_place(self) -> None:
+        """Let the next message say where it is: the conversation came from another directory."""
+        self._waiting.append(self.standing())
+
+    def forget(self) -> None:
+        """Begin anew: another conversation is about to start."""
+        self._waiting.clear()
+        self._instructions.forget()
+
+    async def _attached(self, path: str, tell: Callable[[str], None]) -> str:
+        """Read a file the person named as the read tool would; nothing where there is none."""
+        if not (self._root / path).is_file():
+            return ""
+        result = await self._call("read_file", lambda event: None, path=path)
+        if not result.success:
+            tell(f"{path} is not attached: {result.text}")
+            return ""
+        tell(f"attached {path} ({_lines(result.text)})")
+        return f'<file path="{path}">\n{result.text}\n</file>'
+
+    async def _call(self, tool: str, emit: Emit, **arguments: str) -> ToolResult:
+        call = ToolCall(f"{BY_PERSON}{uuid.uuid4().hex[:8]}", tool, json.dumps(arguments))
+        return await self._executor.run_as_person(call, emit)
+
+
+def _lines(numbered: str) -> str:
+    count = len(_NUMBERED.findall(numbered))
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def mentions(text: str) -> list[str]:
+    """Return the files that a message names, each once, in order."""
+    found = [quoted or plain.rstrip(".,;:!?)") for quoted, plain in MENTION.findall(text)]
+    return list(dict.fromkeys(filter(None, found)))

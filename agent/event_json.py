@@ -1,0 +1,322 @@
+"""Events as JSON objects: the form of the journal and of `--output-format stream-json`, version 1.
+
+Every object has `v` (1) and `type`; the other keys by type:
+
+    turn          text, context                       the person's message
+    request       number                              a request was sent (counts within the turn)
+    text          text                                a piece of the answer
+    reasoning     text                                a piece of the model's reasoning
+    usage         input, output, cached               tokens, as the server counted
+    retry         reason, delay_s, attempt
+    assistant     text, calls, reasoning, extras, interrupted
+    proposed      call
+    decided       call, title, preview, allowed, by
+    started       call, title
+    output        call_id, text                       live output of a call
+    finished      call, title, result
+    compacted     summary, kept, before, after        sizes in tokens
+    notice        text, level                         info, warning or error
+    end           end, detail, next_step, duration_ms
+
+    call          id, name, arguments                 arguments: the JSON text as the model wrote it
+    result        text, outcome, display, exit_code, duration_ms, full_output, stop_turn
+    display       null, or kind (text, diff, command) and its fields
+
+Readers ignore keys they do not know; new keys and types may appear in version 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.events import (
+    AssistantFinished,
+    ContextCompacted,
+    Event,
+    Level,
+    Notice,
+    RequestStarted,
+    RetryScheduled,
+    TurnEnd,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import AssistantMessage, UserMessage
+from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from tools.definition import (
+    CommandDisplay,
+    DiffDisplay,
+    Display,
+    JsonObject,
+    Outcome,
+    TextDisplay,
+    ToolCall,
+    ToolResult,
+)
+from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
+
+VERSION = 1
+
+_T = TypeVar("_T")
+
+
+class EventJsonError(ValueError):
+    """An object is no event of version 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How one type of event is written and read."""
+
+    name: str
+    write: Callable[[Any], JsonObject]
+    read: Callable[[JsonObject], Event]
+
+
+def to_json(event: Event) -> JsonObject:
+    """Return the event as an object that `json.dumps` takes."""
+    form = _FORMS[type(event)]
+    return {"v": VERSION, "type": form.name, **form.write(event)}
+
+
+def from_json(value: object) -> Event:
+    """Return the event that an object stands for. Raises EventJsonError."""
+    try:
+        fields = _as(dict, value)
+        if fields["v"] != VERSION:
+            raise EventJsonError(f"version {fields['v']!r} is not known")
+        return _BY_NAME[_get(fields, "type", str)].read(fields)
+    except EventJsonError:
+        raise
+    except (KeyError, ValueError) as error:
+        raise EventJsonError(f"missing or wrong: {error}") from error
+
+
+def _as(kind: type[_T], value: object) -> _T:
+    # bool is an int to Python, but not to JSON.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise EventJsonError(f"expected {kind.__name__}, found {type(value).__name__}")
+    return value
+
+
+def _get(fields: JsonObject, key: str, kind: type[_T]) -> _T:
+    return _as(kind, fields[key])
+
+
+def _maybe(fields: JsonObject, key: str, kind: type[_T]) -> _T | None:
+    value = fields.get(key)
+    return None if value is None else _as(kind, value)
+
+
+def _write_call(call: ToolCall) -> JsonObject:
+    return {"id": call.id, "name": call.name, "arguments": call.arguments_json}
+
+
+def _read_call(value: object) -> ToolCall:
+    fields = _as(dict, value)
+    return ToolCall(
+        _get(fields, "id", str), _get(fields, "name", str), _get(fields, "arguments", str)
+    )
+
+
+def _write_display(display: Display | None) -> JsonObject | None:
+    match display:
+        case None:
+            return None
+        case TextDisplay(text):
+            return {"kind": "text", "text": text}
+        case DiffDisplay(path, diff, created):
+            return {"kind": "diff", "path": path, "diff": diff, "created": created}
+        case CommandDisplay(command, cwd, note):
+            return {"kind": "command", "command": command, "cwd": cwd, "note": note}
+
+
+def _read_display(value: object) -> Display | None:
+    if value is None:
+        return None
+    fields = _as(dict, value)
+    match fields["kind"]:
+        case "text":
+            return TextDisplay(_get(fields, "text", str))
+        case "diff":
+            return DiffDisplay(
+                _get(fields, "path", str), _get(fields, "diff", str), _get(fields, "created", bool)
+            )
+        case "command":
+            return CommandDisplay(
+                _get(fields, "command", str), _get(fields, "cwd", str), _get(fields, "note", str)
+            )
+        case kind:
+            raise EventJsonError(f"unknown display {kind!r}")
+
+
+def _write_result(result: ToolResult) -> JsonObject:
+    return {
+        "text": result.text,
+        "outcome": result.outcome.value,
+        "display": _write_display(result.display),
+        "exit_code": result.exit_code,
+        "duration_ms": result.duration_ms,
+        "full_output": None if result.full_output is None else str(result.full_output),
+        "stop_turn": result.stop_turn,
+    }
+
+
+def _read_result(value: object) -> ToolResult:
+    fields = _as(dict, value)
+    full_output = _maybe(fields, "full_output", str)
+    return ToolResult(
+        text=_get(fields, "text", str),
+        outcome=Outcome(fields["outcome"]),
+        display=_read_display(fields.get("display")),
+        exit_code=_maybe(fields, "exit_code", int),
+        duration_ms=_get(fields, "duration_ms", int),
+        full_output=None if full_output is None else Path(full_output),
+        stop_turn=_get(fields, "stop_turn", bool),
+    )
+
+
+def _write_assistant(event: AssistantFinished) -> JsonObject:
+    message = event.message
+    return {
+        "text": message.text,
+        "calls": [_write_call(call) for call in message.calls],
+        "reasoning": message.reasoning,
+        "extras": dict(message.extras),
+        "interrupted": message.interrupted,
+    }
+
+
+def _read_assistant(fields: JsonObject) -> AssistantFinished:
+    return AssistantFinished(
+        AssistantMessage(
+            text=_get(fields, "text", str),
+            calls=tuple(_read_call(call) for call in _get(fields, "calls", list)),
+            reasoning=_get(fields, "reasoning", str),
+            extras=_get(fields, "extras", dict),
+            interrupted=_get(fields, "interrupted", bool),
+        )
+    )
+
+
+def _write_decided(event: CallDecided) -> JsonObject:
+    return {
+        "call": _write_call(event.call),
+        "title": event.title,
+        "preview": _write_display(event.preview),
+        "allowed": event.allowed,
+        "by": event.by,
+    }
+
+
+def _read_decided(fields: JsonObject) -> CallDecided:
+    return CallDecided(
+        call=_read_call(fields["call"]),
+        title=_get(fields, "title", str),
+        preview=_read_display(fields.get("preview")) or TextDisplay(""),
+        allowed=_get(fields, "allowed", bool),
+        by=_get(fields, "by", str),
+    )
+
+
+def _read_number(fields: JsonObject, key: str) -> float:
+    value = fields[key]
+    return value if isinstance(value, float) else _as(int, value)
+
+
+_FORMS: dict[type, _Form] = {
+    TurnStarted: _Form(
+        "turn",
+        lambda e: {"text": e.message.text, "context": e.message.context},
+        lambda f: TurnStarted(UserMessage(_get(f, "text", str), _get(f, "context", str))),
+    ),
+    RequestStarted: _Form(
+        "request",
+        lambda e: {"number": e.number},
+        lambda f: RequestStarted(_get(f, "number", int)),
+    ),
+    TextDelta: _Form(
+        "text",
+        lambda e: {"text": e.text},
+        lambda f: TextDelta(_get(f, "text", str)),
+    ),
+    ReasoningDelta: _Form(
+        "reasoning",
+        lambda e: {"text": e.text},
+        lambda f: ReasoningDelta(_get(f, "text", str)),
+    ),
+    UsageDelta: _Form(
+        "usage",
+        lambda e: {"input": e.input, "output": e.output, "cached": e.cached},
+        lambda f: UsageDelta(_get(f, "input", int), _get(f, "output", int), _get(f, "cached", int)),
+    ),
+    RetryScheduled: _Form(
+        "retry",
+        lambda e: {"reason": e.reason, "delay_s": e.delay_s, "attempt": e.attempt},
+        lambda f: RetryScheduled(
+            _get(f, "reason", str), _read_number(f, "delay_s"), _get(f, "attempt", int)
+        ),
+    ),
+    AssistantFinished: _Form("assistant", _write_assistant, _read_assistant),
+    CallProposed: _Form(
+        "proposed",
+        lambda e: {"call": _write_call(e.call)},
+        lambda f: CallProposed(_read_call(f["call"])),
+    ),
+    CallDecided: _Form("decided", _write_decided, _read_decided),
+    CallStarted: _Form(
+        "started",
+        lambda e: {"call": _write_call(e.call), "title": e.title},
+        lambda f: CallStarted(_read_call(f["call"]), _get(f, "title", str)),
+    ),
+    CallOutput: _Form(
+        "output",
+        lambda e: {"call_id": e.call_id, "text": e.text},
+        lambda f: CallOutput(_get(f, "call_id", str), _get(f, "text", str)),
+    ),
+    CallFinished: _Form(
+        "finished",
+        lambda e: {
+            "call": _write_call(e.call),
+            "title": e.title,
+            "result": _write_result(e.result),
+        },
+        lambda f: CallFinished(
+            _read_call(f["call"]), _get(f, "title", str), _read_result(f["result"])
+        ),
+    ),
+    ContextCompacted: _Form(
+        "compacted",
+        lambda e: {"summary": e.summary, "kept": e.kept, "before": e.before, "after": e.after},
+        lambda f: ContextCompacted(
+            _get(f, "summary", str),
+            _get(f, "kept", int),
+            _get(f, "before", int),
+            _get(f, "after", int),
+        ),
+    ),
+    Notice: _Form(
+        "notice",
+        lambda e: {"text": e.text, "level": e.level.value},
+        lambda f: Notice(_get(f, "text", str), Level(f["level"])),
+    ),
+    TurnFinished: _Form(
+        "end",
+        lambda e: {
+            "end": e.end.value,
+            "detail": e.detail,
+            "next_step": e.next_step,
+            "duration_ms": e.duration_ms,
+        },
+        lambda f: TurnFinished(
+            TurnEnd(f["end"]),
+            _get(f, "detail", str),
+            _get(f, "next_step", str),
+            _get(f, "duration_ms", int),
+        ),
+    ),
+}
+_BY_NAME = {form.name: form for form in _FORMS.values()}

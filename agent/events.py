@@ -1,0 +1,107 @@
+"""What a conversation tells its front ends and its journal: one union, in the order things happen.
+
+An event sink is called synchronously, must not block and must not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from agent.messages import AssistantMessage, UserMessage
+from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from tools.events import CallEvent
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The person's text is about to go to the model."""
+
+    message: UserMessage
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStarted:
+    """A request was sent; `number` counts the requests of this turn from 1."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RetryScheduled:
+    """A request failed and is sent again after `delay_s` seconds."""
+
+    reason: str
+    delay_s: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantFinished:
+    """The whole answer to one request, as it enters the history."""
+
+    message: AssistantMessage
+
+
+class Level(StrEnum):
+    """How loud a notice is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for the person that is not part of the conversation."""
+
+    text: str
+    level: Level = Level.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompacted:
+    """All messages but the last `kept` were replaced by `summary`; sizes are in tokens."""
+
+    summary: str
+    kept: int
+    before: int
+    after: int
+
+
+class TurnEnd(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+    LIMIT = "limit"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The turn is over and the history valid. `detail` says more where it did not end well."""
+
+    end: TurnEnd
+    detail: str = ""
+    next_step: str = ""
+    duration_ms: int = 0
+
+
+Event: TypeAlias = (
+    TurnStarted
+    | RequestStarted
+    | TextDelta
+    | ReasoningDelta
+    | UsageDelta
+    | RetryScheduled
+    | AssistantFinished
+    | CallEvent
+    | ContextCompacted
+    | Notice
+    | TurnFinished
+)
+Emit: TypeAlias = Callable[[Event], None]

@@ -1,0 +1,118 @@
+"""What the model is told of the place it works in: environment and AGENTS.md files.
+
+Both go into the conversation, never into the system prompt, whose bytes must not change between
+sessions (prompt caches).
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompts import load
+
+FILE_NAME = "AGENTS.md"
+LIMIT_BYTES = 32_768
+"""Of all instruction files of a session together, as other agents take it."""
+
+
+def environment_text(root: Path) -> str:
+    """Describe the working directory, system, date and git branch, as they are now.
+
+    Starts no process: what git is configured to run in this directory is not opta's to run (R12).
+    """
+    return load("environment").format(
+        directory=root,
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        shell=Path(os.environ.get("SHELL", "sh")).name,
+        date=datetime.date.today().isoformat(),
+        git=_git_line(root),
+    )
+
+
+class ProjectInstructions:
+    """The AGENTS.md files of a project, each told to the model once (only where trusted, R22)."""
+
+    def __init__(
+        self, root: Path, *, trusted: Callable[[], bool], user_file: Path | None = None
+    ) -> None:
+        """Make a reader. `user_file` is the person's own AGENTS.md, told at every start."""
+        self._root = root
+        self._trusted = trusted
+        self._user_file = user_file
+        self._told: set[Path] = set()
+        self._left = LIMIT_BYTES
+
+    def at_start(self) -> str:
+        """Return the person's AGENTS.md and the root's, marked with their paths."""
+        own = self._marked(self._user_file, str(self._user_file)) if self._user_file else ""
+        return "\n\n".join(filter(None, [own, self._tell([self._root])]))
+
+    def for_paths(self, paths: Iterable[Path]) -> str:
+        """Return what the directories above these paths say that was not told yet."""
+        directories = {
+            parent
+            for path in paths
+            for parent in path.parents
+            if parent.is_relative_to(self._root)
+        }  # fmt: skip
+        return self._tell(sorted(directories, key=lambda directory: len(directory.parts)))
+
+    def forget(self) -> None:
+        """Tell everything again: the conversation was cleared or compacted."""
+        self._told.clear()
+        self._left = LIMIT_BYTES
+
+    def _tell(self, directories: Iterable[Path]) -> str:
+        if not self._trusted():
+            return ""
+        texts = []
+        for directory in directories:
+            if directory in self._told:
+                continue
+            self._told.add(directory)
+            path = directory / FILE_NAME
+            if path.resolve().is_relative_to(self._root):
+                texts.append(self._marked(path, str(path.relative_to(self._root))))
+        return "\n\n".join(filter(None, texts))
+
+    def _marked(self, path: Path, shown: str) -> str:
+        text = self._read(path)
+        return f'<instructions file="{shown}">\n{text}\n</instructions>' if text else ""
+
+    def _read(self, path: Path) -> str:
+        if not path.is_file():
+            return ""
+        try:
+            with path.open("rb") as file:
+                data = file.read(self._left + 1)
+        except OSError:
+            return ""
+        text = data[: self._left].decode("utf-8", errors="replace").strip()
+        if len(data) > self._left:
+            text += f"\n[cut: instruction files may hold {LIMIT_BYTES:,} bytes in all]"
+        self._left -= min(len(data), self._left)
+        return text
+
+
+def _git_line(root: Path) -> str:
+    for directory in (root, *root.parents):
+        reference = _head(directory / ".git")
+        if reference:
+            branch = reference.removeprefix("ref: refs/heads/")
+            return f"Git branch at start: {branch}" if branch != reference else "Git: no branch"
+    return "Git: not a repository"
+
+
+def _head(git: Path) -> str:
+    """Return the content of HEAD; `git` is a directory, or in a linked worktree a file."""
+    try:
+        if git.is_file():
+            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        head = git / "HEAD"
+        return head.read_text(encoding="utf-8").strip() if head.is_file() else ""
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,228 @@
+"""`opta` in a terminal: asks for trust where needed, then opens the chat.
+
+The prompt is painted before the chat behind it exists: settings, tools and the session are put
+together in a thread while the person reads or types, and the first message waits for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import DONE, UserError
+from agent.events import Notice
+from agent.ui.port import StatusLine
+from agent.ui.repl import Repl
+from tools import storage
+
+if TYPE_CHECKING:
+    from agent.chat import Chat
+    from agent.project import ProjectTrust
+    from tools.permissions.trust import TrustReport
+
+LISTED_SESSIONS = 30
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Open the chat; return the exit code. Raises UserError."""
+    from agent.project import ProjectTrust, is_trusted, project_root
+
+    root = project_root(arguments.directory)
+    trust = ProjectTrust(root, given=arguments.trust or is_trusted(root))
+    return asyncio.run(_run(trust, arguments))
+
+
+async def _run(trust: ProjectTrust, arguments: argparse.Namespace) -> int:
+    root = trust.root
+    port = Port(root, arguments.model or os.environ.get("OPTA_MODEL", ""))
+
+    def build() -> Chat:
+        from agent.app import Options, build_chat
+
+        return build_chat(trust, Options.of(arguments), approver=repl, ask_trust=port.ask_trust)
+
+    def opened(chat: Chat) -> None:
+        if not first and not arguments.continue_ and not arguments.resume:
+            repl.emit(Notice(_greeting(arguments.version_text, chat.model_name, root)))
+        chat.show_on(repl.emit)
+        chat.tell_problems()
+        if arguments.continue_ or arguments.resume:
+            chat.resume(arguments.resume or "")
+
+    first = "/resume" if arguments.resume == "" else " ".join(arguments.prompt)
+    repl = Repl(
+        root=root, history=storage.state_dir() / "history", warm_up=port.opener(build, opened)
+    )
+    return await show(repl, port, first)
+
+
+async def show(repl: Repl, port: Port, first: str) -> int:
+    """Run the chat in the terminal until the person leaves; return the exit code."""
+    from tools.engine.process import settle
+
+    port.repl = repl
+    port.loop = asyncio.get_running_loop()
+    try:
+        code = await repl.run(port, first)
+        if port.failure is not None:
+            raise port.failure
+        return code
+    finally:
+        if port.chat is not None:
+            await port.chat.aclose()
+        await settle()
+
+
+class Port:
+    """The chat as the terminal front end wants it, from before the chat exists."""
+
+    repl: Repl
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, root: Path, model: str) -> None:
+        self.chat: Chat | None = None
+        self.failure: BaseException | None = None
+        self._root = root
+        self._model = model
+        self._ready = asyncio.Event()
+
+    def opener(
+        self, build: Callable[[], Chat], opened: Callable[[Chat], None]
+    ) -> Callable[[], None]:
+        """Return what builds the chat in a thread of its own and then opens it here."""
+
+        def work() -> None:
+            try:
+                chat = build()
+                # Read in this thread, so that the screen need not wait for many tool files.
+                chat.registry.entries()
+            except BaseException as error:
+                self.loop.call_soon_threadsafe(self._fail, error)
+            else:
+                self.loop.call_soon_threadsafe(self._open, chat, opened)
+                _import_for_first_answer()
+
+        return work
+
+    async def submit(self, text: str) -> None:
+        """Do what the person typed: a message, a slash command or a `!` command."""
+        from agent.slash import LeaveChat, is_command
+
+        chat = await self._opened()
+        try:
+            if text.startswith("!"):
+                await chat.run_as_person(text[1:].strip())
+            elif is_command(text):
+                self.repl.show(await self._command(chat, text))
+            else:
+                await chat.say(text)
+        except LeaveChat:
+            self.repl.leave(DONE)
+        except UserError as error:
+            self.repl.show(str(error))
+
+    async def ask_trust(self, report: TrustReport, changed: str) -> bool:
+        """Show what of the project has changed and ask whether to trust that, too."""
+        from agent.ui.ansi import Colour
+        from agent.ui.menu import Option
+        from agent.ui.trust import SHOWN_COLUMNS, describe
+
+        self.repl.show(describe(report, changed, SHOWN_COLUMNS, Colour.PLAIN))
+        options = [
+            Option(False, "no, go on without the project's tools and settings", "n"),
+            Option(True, "yes, trust exactly this", "y"),
+        ]
+        return bool(await self.repl.select("Trust what has changed?", options))
+
+    def status(self) -> StatusLine:
+        """What the bottom line shows."""
+        if self.chat is None:
+            return StatusLine(model=self._model, mode="starting")
+        return status_line(self.chat)
+
+    def cycle_mode(self) -> None:
+        """Go to the next permission mode."""
+        if self.chat is not None:
+            self.chat.gate.next_mode()
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """The slash commands."""
+        from agent.slash import COMMANDS
+
+        return [(command.name, command.help) for command in COMMANDS]
+
+    def goodbye(self) -> str:
+        """The way back into this session."""
+        return self.chat.goodbye() if self.chat is not None else ""
+
+    async def _opened(self) -> Chat:
+        await self._ready.wait()
+        assert self.chat is not None
+        return self.chat
+
+    def _open(self, chat: Chat, opened: Callable[[Chat], None]) -> None:
+        try:
+            opened(chat)
+        except Exception as error:
+            self._fail(error)
+        else:
+            self.chat = chat
+            self._ready.set()
+            self.repl.refresh()
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        self.repl.leave()
+
+    async def _command(self, chat: Chat, text: str) -> str:
+        from agent.slash import run as run_command
+
+        if text.strip() != "/resume":
+            return await run_command(chat, text)
+        from agent.session import labels, summaries
+        from agent.ui.menu import Option
+
+        others = (s for s in summaries(self._root) if s.answered and s.id != chat.session.id)
+        found = list(islice(others, LISTED_SESSIONS))
+        if not found:
+            return "There is no earlier session in this directory."
+        options = [
+            Option(s.id, _described(s.updated, s.turns, label))
+            for s, label in zip(found, labels(found), strict=True)
+        ]
+        chosen = await self.repl.select("Go on with which session?", options)
+        return chat.resume(chosen) if chosen else ""
+
+
+def status_line(chat: Chat) -> StatusLine:
+    """Return what the bottom line says of a chat."""
+    return StatusLine(
+        model=chat.model_name or "no model",
+        mode="skip permissions" if chat.gate.skip_permissions else chat.gate.mode.value,
+        tokens_used=chat.conversation.context_tokens,
+        context_window=chat.limits.context_window,
+        cost_usd=chat.prices.cost_usd(chat.conversation.usage),
+    )
+
+
+def _greeting(version: str, model: str, root: Path) -> str:
+    home = Path.home()
+    place = str(Path("~") / root.relative_to(home)) if root.is_relative_to(home) else str(root)
+    return f"opta {version} · {model or 'no model'} · {place}\n/help for commands and keys"
+
+
+def _described(updated: float, turns: int, title: str) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(updated))
+    return f"{when}  {turns} {'message' if turns == 1 else 'messages'}  {title}"
+
+
+def _import_for_first_answer() -> None:
+    import jsonschema_rs  # noqa: F401
+
+    import agent.model.http_client  # noqa: F401

@@ -1,0 +1,463 @@
+"""The record of a session: append-only JSON Lines, each event on disk before it is shown (R47).
+
+The first line is the head: `{"v": 1, "type": "session", "id", "cwd", "model", "created", "opta"}`
+with `created` in seconds since 1970, and `kind`: `chat`, or `batch` for `opta -p`. Every other
+line is one event in the form of
+`agent.event_json`, with two additions: `t`, its time in seconds since 1970 (not on `text` and
+`reasoning`, of which there are thousands), and on `end` lines `turns` and `tokens`, the totals of
+the session so far, which make listings fast. Of the live output of one call the first
+`OUTPUT_CHARS` characters are recorded; the result has its end, and a file of its own the rest.
+
+A line is handed to the kernel with one write(2) and no fsync: it survives the death of opta, not
+that of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent.conversation import Conversation, Usage
+from agent.event_json import VERSION, EventJsonError, from_json, to_json
+from agent.events import (
+    AssistantFinished,
+    ContextCompacted,
+    Event,
+    Level,
+    Notice,
+    RequestStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from tools.definition import JsonObject, Outcome, ToolCall, ToolResult
+from tools.events import CallFinished, CallOutput, CallStarted
+from tools.storage import AppendFile, StorageError
+
+OUTPUT_CHARS = 16 * 1024
+SHORTEST_SECRET = 8
+CHAT, BATCH = "chat", "batch"
+REDACTED = "[redacted]"
+BY_PERSON = "you-"
+"""How the ids of calls begin that the person typed."""
+
+STOPPED_BEFORE = "Not run: opta was stopped before it started. Nothing was done."
+STOPPED_DURING = (
+    "The outcome is unknown: opta was stopped while this ran. Check before doing it again."
+)
+
+Redact: TypeAlias = Callable[[str], str]
+
+
+def redactor(secrets: Iterable[str]) -> Redact:
+    """Return a function that replaces each of `secrets` in a text (R39).
+
+    Values shorter than `SHORTEST_SECRET` characters are left: placeholders such as `ollama`
+    stand where a key is wanted, and are words of the conversation too.
+    """
+    known = sorted({s for s in secrets if len(s) >= SHORTEST_SECRET}, key=len, reverse=True)
+
+    def redact(text: str) -> str:
+        for secret in known:
+            if secret in text:
+                text = text.replace(secret, REDACTED)
+        return text
+
+    return redact
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """The head of a journal. `created` is in seconds since 1970, `opta` the version, and
+    `kind` is CHAT or BATCH (`opta -p`)."""
+
+    id: str
+    cwd: str
+    model: str
+    created: float
+    opta: str
+    kind: str = CHAT
+
+
+class SessionBusy(StorageError):
+    """This session is being written already."""
+
+
+class Journal:
+    """Records the events of one session.
+
+    The file is made with the first event that is more than a notice, so that looking around
+    leaves no session behind.
+
+    What cannot be written (a full disk) is told once; the session then goes on unrecorded.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        info: SessionInfo,
+        *,
+        tell: Callable[[Notice], None],
+        redact: Redact = str,
+        earlier: Recording | None = None,
+        unwritable: StorageError | None = None,
+    ) -> None:
+        """Make a journal.
+
+        `unwritable` says why there is no place for one: it is told with the first event.
+
+        With `earlier`, what `path` already holds, recording goes on behind it; the file is then
+        opened at once. Raises StorageError for that, and SessionBusy.
+        """
+        self.path = path
+        self._info = info
+        self._tell = tell
+        self._redact = redact
+        self._unwritable = unwritable
+        self._file: AppendFile | None = None
+        self._ended = False
+        self._before: list[bytes] = []
+        self._turns = earlier.turns if earlier else 0
+        self._tokens = earlier.tokens if earlier else 0
+        self._output_left: dict[str, int] = {}
+        if earlier is not None:
+            self._file = _open_alone(path, create=False)
+            self._file.end_line()
+
+    @property
+    def recorded(self) -> bool:
+        """True when there is something on disk to come back to."""
+        return self._file is not None and self._turns > 0
+
+    def record(self, event: Event) -> None:
+        """Write one event; an event sink to be called before every other one. Never raises."""
+        if self._ended:
+            return
+        line = self._line(event)
+        if self._file is None and isinstance(event, Notice):
+            self._before.append(line)
+            return
+        try:
+            if self._file is None:
+                self._file = self._begin()
+            if line:
+                self._file.write(line)
+        except StorageError as error:
+            self.close()
+            kept = "; what was recorded until now is kept" if self._file else ""
+            self._tell(
+                Notice(f"{error} This session goes on without being recorded{kept}.", Level.WARNING)
+            )
+
+    def close(self) -> None:
+        """Close the file, so that another opta may go on with the session."""
+        if self._file is not None and not self._ended:
+            self._file.close()
+        self._ended = True
+
+    def _begin(self) -> AppendFile:
+        if self._unwritable is not None:
+            raise self._unwritable
+        file = _open_alone(self.path, create=True)
+        try:
+            file.write(_encode(self._redacted(_head(self._info))) + b"".join(self._before))
+        except StorageError:
+            file.close()
+            raise
+        return file
+
+    def _line(self, event: Event) -> bytes:
+        if isinstance(event, TextDelta):
+            return _delta("text", self._redact(event.text))
+        if isinstance(event, ReasoningDelta):
+            return _delta("reasoning", self._redact(event.text))
+        if isinstance(event, CallOutput):
+            event = self._shortened(event)
+            if not event.text:
+                return b""
+        value = to_json(event) | {"t": round(time.time(), 3)}
+        return _encode(self._redacted(value | self._totals(event)))
+
+    def _totals(self, event: Event) -> JsonObject:
+        if isinstance(event, TurnStarted):
+            self._turns += 1
+        elif isinstance(event, UsageDelta):
+            self._tokens += event.input + event.output
+        elif isinstance(event, TurnFinished):
+            return {"turns": self._turns, "tokens": self._tokens}
+        return {}
+
+    def _shortened(self, event: CallOutput) -> CallOutput:
+        left = self._output_left.get(event.call_id, OUTPUT_CHARS)
+        text = event.text[:left]
+        self._output_left[event.call_id] = left - len(text)
+        return CallOutput(event.call_id, text)
+
+    def _redacted(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if isinstance(value, dict):
+            return {key: self._redacted(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._redacted(item) for item in value]
+        return value
+
+
+def _open_alone(path: Path, *, create: bool) -> AppendFile:
+    file = AppendFile(path, create=create)
+    if not file.lock():
+        file.close()
+        raise SessionBusy(
+            f"The session {path.stem} is already open, here or in another opta. Go on with it "
+            "there, close it there first, or start a new session."
+        )
+    return file
+
+
+def _head(info: SessionInfo) -> JsonObject:
+    return {
+        "v": VERSION,
+        "type": "session",
+        "id": info.id,
+        "cwd": info.cwd,
+        "model": info.model,
+        "created": info.created,
+        "opta": info.opta,
+        "kind": info.kind,
+    }
+
+
+def _encode(value: JsonObject) -> bytes:
+    return json.dumps(value, separators=(",", ":"), default=repr).encode() + b"\n"
+
+
+def _delta(kind: str, text: str) -> bytes:
+    # 20,000 of these in an answer: three times as fast as going through a dictionary.
+    return f'{{"v":{VERSION},"type":"{kind}","text":{encode_basestring_ascii(text)}}}\n'.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One recorded event. `time` is in seconds since 1970, None where none was recorded."""
+
+    event: Event
+    time: float | None
+
+
+@dataclass(slots=True)
+class Recording:
+    """What a journal holds. `damaged` are the numbers (from 1) of lines that were skipped."""
+
+    info: SessionInfo | None = None
+    entries: list[Entry] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+    newer: int = 0
+
+    @property
+    def events(self) -> Iterator[Event]:
+        """The events in their order."""
+        return (entry.event for entry in self.entries)
+
+    @property
+    def turns(self) -> int:
+        """How many messages of the person there are."""
+        return sum(isinstance(event, TurnStarted) for event in self.events)
+
+    @property
+    def tokens(self) -> int:
+        """What all requests used, in tokens of input and output."""
+        return self.usage.total
+
+    @property
+    def usage(self) -> Usage:
+        """What all requests used."""
+        usage = Usage()
+        for event in self.events:
+            if isinstance(event, UsageDelta):
+                usage.add(event)
+        return usage
+
+    def notice(self, path: Path) -> str:
+        """Say what could not be read, or nothing."""
+        parts = []
+        if self.damaged:
+            lines = "line" if len(self.damaged) == 1 else "lines"
+            shown = ", ".join(map(str, self.damaged[:3])) + (", …" if self.damaged[3:] else "")
+            parts.append(f"skipped {len(self.damaged)} damaged {lines} of {path} ({shown})")
+        if self.newer:
+            parts.append(f"skipped {self.newer} events of a newer opta in {path}")
+        return "; ".join(parts)
+
+
+def read_journal(path: Path) -> Recording:
+    """Read a journal; damaged lines are skipped and counted. Raises StorageError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StorageError(f"Cannot read the session {path}: {reason}.") from error
+    return parse_journal(data)
+
+
+def parse_journal(data: bytes) -> Recording:
+    """Read the bytes of a journal. Never raises."""
+    recording = Recording()
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line.strip():
+            _take_line(recording, number, line)
+    return recording
+
+
+def _take_line(recording: Recording, number: int, line: bytes) -> None:
+    value = decode_line(line)
+    if value is None:
+        recording.damaged.append(number)
+    elif value.get("type") == "session":
+        recording.info = recording.info or read_head(value)
+        if recording.info is None:
+            recording.damaged.append(number)
+    elif isinstance(value.get("v"), int) and value["v"] > VERSION:
+        recording.newer += 1
+    else:
+        when = value.get("t")
+        try:
+            event = from_json(value)
+        except EventJsonError:
+            recording.damaged.append(number)
+        else:
+            recording.entries.append(Entry(event, when if isinstance(when, int | float) else None))
+
+
+def decode_line(line: bytes) -> JsonObject | None:
+    """Return the object on a line, or None where the line is damaged."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_head(value: JsonObject) -> SessionInfo | None:
+    """Return the head that an object stands for, or None."""
+    texts = [value.get(key) for key in ("id", "cwd", "model", "opta")]
+    created = value.get("created")
+    if not all(isinstance(text, str) for text in texts) or not isinstance(created, int | float):
+        return None
+    identity, cwd, model, opta = map(str, texts)
+    kind = BATCH if value.get("kind") == BATCH else CHAT
+    return SessionInfo(identity, cwd, model, created, opta, kind)
+
+
+def replay(events: Iterable[Event]) -> list[Message]:
+    """Return the history that events leave behind: valid, every call with a result.
+
+    A call without one says whether it had started; an answer that was cut keeps its text and is
+    marked as interrupted.
+    """
+    replayed = _Replay()
+    for event in events:
+        replayed.take(event)
+    return replayed.finish()
+
+
+def unsent(events: Iterable[Event]) -> tuple[CallFinished, ...]:
+    """Return the commands the person ran after the last message: the model has not seen them."""
+    found: list[CallFinished] = []
+    for event in events:
+        if isinstance(event, TurnStarted):
+            found.clear()
+        elif isinstance(event, CallFinished) and event.call.id.startswith(BY_PERSON):
+            found.append(event)
+    return tuple(found)
+
+
+class _Replay:
+    def __init__(self) -> None:
+        self._conversation = Conversation("")
+        self._answer: AssistantMessage | None = None
+        self._results: dict[int, ToolResult] = {}
+        self._titles: dict[int, str] = {}
+        self._started: set[str] = set()
+        self._output: dict[str, str] = {}
+        self._text: list[str] = []
+        self._in_turn = False
+
+    def take(self, event: Event) -> None:
+        match event:
+            case TurnStarted(message):
+                self._close_turn()
+                self._conversation.add_user(message)
+                self._in_turn = True
+            case RequestStarted():
+                self._close_calls()
+                self._text = []
+            case TextDelta(text):
+                self._text.append(text)
+            case AssistantFinished(message):
+                self._close_calls()
+                self._answer, self._text = message, []
+            case CallStarted(call):
+                self._started.add(call.id)
+            case CallOutput(call_id, text):
+                self._output[call_id] = self._output.get(call_id, "") + text
+            case CallFinished(call, title, result):
+                self._finish_call(call, title, result)
+            case ContextCompacted(summary, kept):
+                self._close_calls()
+                self._compact(summary, kept)
+            case TurnFinished():
+                self._close_turn()
+                self._in_turn = False
+
+    def finish(self) -> list[Message]:
+        self._close_turn()
+        return self._conversation.messages
+
+    def _compact(self, summary: str, kept: int) -> None:
+        self._conversation.compact(UserMessage(summary), max(kept, 0))
+        messages = self._conversation.messages
+        # Where damaged lines shifted the count, the cut may fall between a call and its result.
+        while len(messages) > 1 and isinstance(messages[1], ToolMessage):
+            del messages[1]
+
+    def _finish_call(self, call: ToolCall, title: str, result: ToolResult) -> None:
+        calls = self._answer.calls if self._answer else ()
+        # Some servers give several calls of one message the same id: take them in their order.
+        for position, asked in enumerate(calls):
+            if asked.id == call.id and position not in self._results:
+                self._results[position] = result
+                self._titles[position] = title
+                return
+
+    def _close_calls(self) -> None:
+        """Commit the last answer, giving the calls that have no result one."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            results = [
+                self._results.get(position) or self._unfinished(call)
+                for position, call in enumerate(answer.calls)
+            ]
+            titles = [self._titles.get(position, "") for position in range(len(results))]
+            self._conversation.commit(answer, results, titles)
+        self._results, self._titles, self._started, self._output = {}, {}, set(), {}
+
+    def _close_turn(self) -> None:
+        self._close_calls()
+        messages = self._conversation.messages
+        text, self._text = "".join(self._text), []
+        unanswered = self._in_turn and messages and isinstance(messages[-1], UserMessage)
+        if text or unanswered:
+            self._conversation.commit(AssistantMessage(text, interrupted=True))
+
+    def _unfinished(self, call: ToolCall) -> ToolResult:
+        if call.id not in self._started:
+            return ToolResult(STOPPED_BEFORE, Outcome.CANCELLED)
+        output = self._output.get(call.id, "").rstrip("\n")
+        text = f"{STOPPED_DURING} Its output until then:\n{output}" if output else STOPPED_DURING
+        return ToolResult(text, Outcome.CANCELLED)

@@ -1,0 +1,68 @@
+"""opta's own log: what went wrong inside, for a report of the fault. Made when there is something.
+
+Without it, a fault in a thread or a forgotten task would be a traceback in the person's terminal.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tools import storage
+
+NAME = "opta.log"
+
+logger = logging.getLogger("opta")
+
+
+class _PrivateFile(logging.Handler):
+    """Appends to a private file; `redact` takes secrets out (R39)."""
+
+    redact: Callable[[str], str] = str
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(storage.StorageError):
+            log = storage.AppendFile(storage.state_dir() / NAME)
+            log.write(f"{self.redact(self.format(record))}\n".encode("utf-8", "backslashreplace"))
+            log.close()
+
+
+_handler = _PrivateFile(logging.WARNING)
+_handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+
+def install(redact: Callable[[str], str] = str) -> None:
+    """Send what is logged, and what fails unseen, to the file. `redact` takes secrets out."""
+    _handler.redact = redact
+    root = logging.getLogger()
+    if _handler not in root.handlers:
+        root.addHandler(_handler)
+    threading.excepthook = lambda args: _log_unseen(args.exc_value)
+    sys.unraisablehook = lambda args: _log_unseen(args.exc_value)
+
+
+def report(error: BaseException) -> str:
+    """Log an error that nobody foresaw; return the one line for the person."""
+    if _handler not in logging.getLogger().handlers:
+        install()
+    logger.error("internal error", exc_info=error)
+    first = next(iter(str(error).splitlines()), "")
+    said = _handler.redact(f"{type(error).__name__}: {first}".rstrip(": "))
+    return f"internal error: {said} (details in {_place()})"
+
+
+def _log_unseen(error: BaseException | None) -> Any:
+    if error is not None:
+        logger.error("unseen error", exc_info=error)
+
+
+def _place() -> Path | str:
+    try:
+        return storage.state_dir() / NAME
+    except storage.StorageError:
+        return "no log: there is no home directory"

@@ -1,0 +1,55 @@
+"""The messages of a conversation, independent of any API's wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tools.definition import ToolCall, ToolResult
+
+
+@dataclass(frozen=True, eq=False)
+class UserMessage:
+    """What the person said. `context` is text opta adds for the model before it (may be empty)."""
+
+    text: str
+    context: str = ""
+
+    @property
+    def model_text(self) -> str:
+        """The text as the model sees it: the context first."""
+        return f"{self.context}\n\n{self.text}" if self.context else self.text
+
+
+@dataclass(frozen=True, eq=False)
+class AssistantMessage:
+    """What the model answered.
+
+    `reasoning` and `extras` are what some servers want back unchanged with the next request
+    (`reasoning_content`, `reasoning_details`, thought signatures); `extras` maps a field name of
+    the wire message to its value. `interrupted` marks text that was cut by the person.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def model_text(self) -> str:
+        """The text as the model sees it later: an interruption is said, never left silent."""
+        return f"{self.text}\n[interrupted by the user]".lstrip() if self.interrupted else self.text
+
+
+@dataclass(frozen=True, eq=False)
+class ToolMessage:
+    """The answer to one call. `title` is the call in a few words for people, where it is known."""
+
+    call: ToolCall
+    result: ToolResult
+    title: str = ""
+
+
+Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage

@@ -1,0 +1,384 @@
+"""Sessions on disk: their names and places, starting, finding, resuming and listing them.
+
+A session is one journal: `<state>/sessions/<project>/<id>.jsonl`. `<project>` is the name of the
+directory worked in with a hash of its real path; `<id>` is the time of the start (UTC) and four
+random characters, so ids sort by age. One opta at a time writes a session: for the second one
+resuming it is an error that says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from agent.conversation import Usage
+from agent.errors import UserError
+from agent.events import Notice
+from agent.journal import (
+    BATCH,
+    CHAT,
+    Journal,
+    Recording,
+    Redact,
+    SessionBusy,
+    SessionInfo,
+    decode_line,
+    read_head,
+    read_journal,
+    replay,
+    unsent,
+)
+from agent.messages import Message
+from tools.definition import JsonObject
+from tools.engine.output import sanitize
+from tools.events import CallFinished
+from tools.storage import AppendFile, StorageError, remove, state_dir
+
+TITLE_CHARS = 80
+_HEAD_BYTES = 32 * 1024
+_TAIL_BYTES = 64 * 1024
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+_ANSWERS = ("text", "assistant")
+_ID = re.compile(r"[A-Za-z0-9-]+")
+
+
+class SessionError(UserError):
+    """A session cannot be found, resumed or removed."""
+
+
+class SessionInUse(SessionError):
+    """Another opta, or this one, has the session open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is being recorded.
+
+    `messages` is the history it begins with and `usage` what that cost (empty unless resumed);
+    `notices` say what the person should know about how it was found. `moved`: it goes on in
+    another directory than before. `unsent` are commands of the person's that the model has not
+    seen.
+    """
+
+    info: SessionInfo
+    journal: Journal
+    messages: tuple[Message, ...] = ()
+    notices: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    moved: bool = False
+    unsent: tuple[CallFinished, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id for `--resume`."""
+        return self.info.id
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session in a list. Times are in seconds since 1970.
+
+    `title` is the first message, `last` the newest; `kind` is CHAT or BATCH; `answered`: the
+    model said something at least once.
+    """
+
+    id: str
+    path: Path
+    cwd: str
+    model: str
+    title: str
+    created: float
+    updated: float
+    turns: int
+    tokens: int
+    last: str = ""
+    kind: str = CHAT
+    answered: bool = True
+
+
+def labels(listed: Sequence[SessionSummary]) -> list[str]:
+    """Return what to call each session of a list: its title, `-p` jobs marked.
+
+    Where titles repeat, the last message tells the sessions apart.
+    """
+    titles = Counter(summary.title for summary in listed)
+    return [
+        ("-p: " if summary.kind == BATCH else "")
+        + summary.title
+        + (
+            f" … {summary.last}"
+            if titles[summary.title] > 1 and summary.last != summary.title
+            else ""
+        )
+        for summary in listed
+    ]
+
+
+def start(
+    cwd: Path,
+    model: str,
+    version: str,
+    *,
+    tell: Callable[[Notice], None],
+    redact: Redact = str,
+    kind: str = CHAT,
+) -> Session:
+    """Begin a session. Its file is made with its first event; problems with that go to `tell`."""
+    created = time.time()
+    info = SessionInfo(new_id(created), str(cwd.resolve()), model, round(created, 3), version, kind)
+    unwritable = None
+    try:
+        path = project_dir(cwd) / f"{info.id}.jsonl"
+    except SessionError as error:
+        path, unwritable = Path(os.devnull), StorageError(str(error))
+    return Session(info, Journal(path, info, tell=tell, redact=redact, unwritable=unwritable))
+
+
+def resume(
+    path: Path, cwd: Path, *, tell: Callable[[Notice], None], redact: Redact = str
+) -> Session:
+    """Go on with the session in `path`, in the directory `cwd`.
+
+    Raises SessionError when it cannot be read, SessionInUse when another opta is writing it.
+    """
+    try:
+        recording = read_journal(path)
+        info = recording.info or _guessed_info(path, cwd)
+        journal = Journal(path, info, tell=tell, redact=redact, earlier=recording)
+    except SessionBusy as error:
+        raise SessionInUse(str(error)) from error
+    except StorageError as error:
+        raise SessionError(str(error)) from error
+    notices = [f"{text[0].upper()}{text[1:]}." if (text := recording.notice(path)) else ""]
+    moved = info.cwd != str(cwd.resolve())
+    if moved:
+        notices.append(f"This session began in {info.cwd}; it goes on in {cwd.resolve()}.")
+    return Session(
+        info,
+        journal,
+        tuple(replay(recording.events)),
+        tuple(filter(None, notices)),
+        recording.usage,
+        moved,
+        unsent(recording.events),
+    )
+
+
+def resume_newest(
+    cwd: Path, kind: str, *, tell: Callable[[Notice], None], redact: Redact = str
+) -> Session:
+    """Go on with the `newest` session; raises SessionError, which names an older one if need be."""
+    path = newest(cwd, kind)
+    try:
+        return resume(path, cwd, tell=tell, redact=redact)
+    except SessionInUse:
+        older = next((s for s in summaries(cwd) if s.answered and not _in_use(s.path)), None)
+        way = (
+            f"To go on with an older one: opta --resume {older.id} ({older.title}). "
+            if older
+            else ""
+        )
+        raise SessionInUse(
+            f"The newest session here, {path.stem}, is open already, here or in another opta. "
+            f"{way}To start a new one: opta"
+        ) from None
+
+
+def newest(cwd: Path, kind: str = BATCH) -> Path:
+    """Return the journal of the newest session of a directory. Raises SessionError.
+
+    For a chat (`kind` CHAT) that is the newest chat, where there is one: jobs of `opta -p` are
+    left aside.
+    """
+    found = next((s for s in summaries(cwd) if kind == BATCH or s.kind == CHAT), None)
+    found = found or next(summaries(cwd), None)
+    if found is None:
+        raise SessionError(
+            f"There is no earlier session in {cwd.resolve()}. Start one with `opta`, or choose "
+            "one of another directory from `opta sessions list --all`."
+        )
+    return found.path
+
+
+def find(identity: str) -> Path:
+    """Return the journal with this id, or the only one whose id begins so, of any directory.
+
+    Raises SessionError when there is none or more than one.
+    """
+    if not _ID.fullmatch(identity):
+        raise SessionError(f"{identity!r} is no session id. `opta sessions list` shows them.")
+    found = [p for p in _journals(_project_dirs()) if p.stem.startswith(identity)]
+    exact = [path for path in found if path.stem == identity]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise SessionError(
+            f"There is no session {identity}. `opta sessions list --all` shows all there are."
+        )
+    shown = ", ".join(sorted(path.stem for path in found)[:5])
+    raise SessionError(f"{len(found)} sessions begin with {identity}: {shown}. Give more of it.")
+
+
+def summaries(cwd: Path | None = None, limit: int | None = None) -> Iterator[SessionSummary]:
+    """Yield sessions, the newest first: of one directory, or of all where `cwd` is None.
+
+    Reads only the ends of large files. Files without a message of the person are left out.
+    """
+    directories = _project_dirs() if cwd is None else [project_dir(cwd)]
+    dated = _newest_first(_journals(directories))
+    found = (_summary(path, updated) for updated, path in dated)
+    return islice((summary for summary in found if summary is not None), limit)
+
+
+def load(path: Path) -> Recording:
+    """Read a session to show it. Raises SessionError."""
+    try:
+        return read_journal(path)
+    except StorageError as error:
+        raise SessionError(str(error)) from error
+
+
+def delete(path: Path) -> None:
+    """Remove a session from the disk. Raises SessionError, also while another opta writes it."""
+    try:
+        file = AppendFile(path, create=False)
+        try:
+            if not file.lock():
+                raise SessionError(f"The session {path.stem} is open in another opta. Close it.")
+            remove(path)
+        finally:
+            file.close()
+    except StorageError as error:
+        raise SessionError(str(error)) from error
+
+
+def project_dir(cwd: Path) -> Path:
+    """Return the directory for the sessions of `cwd`. Raises SessionError without a home."""
+    real = os.fsencode(cwd.resolve())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", cwd.resolve().name)[:40].strip("-.") or "root"
+    return _sessions_dir() / f"{name}-{hashlib.sha256(real).hexdigest()[:10]}"
+
+
+def new_id(created: float) -> str:
+    """Return an id for a session that begins at `created` (seconds since 1970)."""
+    when = time.strftime("%y%m%d-%H%M%S", time.gmtime(created))
+    return f"{when}-{''.join(secrets.choice(_ALPHABET) for _ in range(4))}"
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        file = AppendFile(path, create=False)
+    except StorageError:
+        return True
+    try:
+        return not file.lock()
+    finally:
+        file.close()
+
+
+def _sessions_dir() -> Path:
+    try:
+        return state_dir() / "sessions"
+    except StorageError as error:
+        raise SessionError(str(error)) from error
+
+
+def _project_dirs() -> list[Path]:
+    try:
+        with os.scandir(_sessions_dir()) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _journals(directories: Iterable[Path]) -> Iterator[Path]:
+    for directory in directories:
+        with suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
+
+
+def _newest_first(paths: Iterable[Path]) -> list[tuple[float, Path]]:
+    dated = []
+    for path in paths:
+        with suppress(OSError):
+            dated.append((path.stat().st_mtime, path))
+    return sorted(dated, reverse=True)
+
+
+def _guessed_info(path: Path, cwd: Path) -> SessionInfo:
+    return SessionInfo(path.stem, str(cwd.resolve()), "", 0.0, "")
+
+
+def _summary(path: Path, updated: float) -> SessionSummary | None:
+    try:
+        start, end = _ends(path)
+    except OSError:
+        return None
+    info = next((info for item in start[:1] if (info := read_head(item))), None)
+    turn = _first_turn(start)
+    if info is None or turn is None:
+        return None
+    turns, tokens = _totals(end)
+    title = _title(str(turn.get("text", "")))
+    last = next((item for item in reversed(end) if item.get("type") == "turn"), turn)
+    answered = tokens > 0 or any(item.get("type") in _ANSWERS for item in (*start, *end))
+    return SessionSummary(
+        path.stem, path, info.cwd, info.model, title, info.created, updated, turns, tokens,
+        _title(str(last.get("text", ""))), info.kind, answered,
+    )  # fmt: skip
+
+
+def _ends(path: Path) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return the first and last lines of a journal, or all of them where these do not do."""
+    with path.open("rb") as file:
+        start = _objects(file.read(_HEAD_BYTES))
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - _TAIL_BYTES))
+        end = _objects(file.read())
+        if size > _TAIL_BYTES and not (_first_turn(start) and _has_end(end)):
+            file.seek(0)
+            start = end = _objects(file.read())
+    return start, end
+
+
+def _first_turn(items: list[JsonObject]) -> JsonObject | None:
+    return next((item for item in items if item.get("type") == "turn"), None)
+
+
+def _objects(data: bytes) -> list[JsonObject]:
+    """Return the whole lines in a piece of a journal; its first and last may be cut."""
+    return [value for line in data.split(b"\n") if (value := decode_line(line)) is not None]
+
+
+def _has_end(items: list[JsonObject]) -> bool:
+    return any(item.get("type") == "end" for item in items)
+
+
+def _totals(items: list[JsonObject]) -> tuple[int, int]:
+    """Return turns and tokens: the last totals on an `end` line, and what came after it."""
+    turns = tokens = 0
+    for item in items:
+        match item:
+            case {"type": "end", "turns": int(turns), "tokens": int(tokens)}:
+                pass
+            case {"type": "turn"}:
+                turns += 1
+            case {"type": "usage", "input": int(given), "output": int(made)}:
+                tokens += given + made
+    return turns, tokens
+
+
+def _title(text: str) -> str:
+    line = " ".join(sanitize(text[: 10 * TITLE_CHARS]).split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"

@@ -1,0 +1,249 @@
+"""`opta sessions list|show|export|rm`: earlier sessions by hand."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from agent import session
+from agent.events import ContextCompacted
+from agent.journal import Recording, replay
+from agent.messages import AssistantMessage, Message, UserMessage
+from agent.session import SessionError, SessionSummary
+from tools.definition import JsonObject
+from tools.engine.output import sanitize
+
+SHOWN_LINES = 12
+LISTED = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags and subcommands."""
+    parser.set_defaults(action=_list, all=False, limit=LISTED)
+    parser.add_argument(
+        "--format", "--output-format", choices=("text", "json"), default="text",
+        help=argparse.SUPPRESS,
+    )  # fmt: skip
+    commands = parser.add_subparsers(metavar="COMMAND")
+
+    listing = commands.add_parser("list", help="the sessions of this directory, newest first")
+    listing.add_argument(
+        "--all", action="store_true", help="of all directories, also those never answered"
+    )
+    listing.add_argument(
+        "--limit", type=_count, default=LISTED, metavar="N", help=f"at most N ({LISTED}; 0: all)"
+    )
+    listing.set_defaults(action=_list)
+
+    showing = commands.add_parser("show", help="what was said and done, long outputs shortened")
+    showing.set_defaults(action=_show)
+
+    exporting = commands.add_parser("export", help="the whole session, on standard output")
+    exporting.set_defaults(action=_export)
+
+    removing = commands.add_parser("rm", help="remove sessions for good")
+    removing.add_argument("id", nargs="+", metavar="ID")
+    removing.set_defaults(action=_remove)
+
+    for command in (showing, exporting):
+        command.add_argument("id", metavar="ID", help="an id, or as much of it as is unique")
+    for command, formats in (
+        (listing, ("text", "json")),
+        (showing, ("text", "json")),
+        (exporting, ("markdown", "json")),
+        (removing, ("text", "json")),
+    ):
+        command.add_argument("--format", choices=formats, default=formats[0])
+        command.add_argument(  # As `opta -p` calls it.
+            "--output-format", dest="format", choices=formats,
+            default=argparse.SUPPRESS, help=argparse.SUPPRESS,
+        )  # fmt: skip
+
+
+def run(args: argparse.Namespace, out: TextIO) -> int:
+    """Run the parsed command, writing to `out`; return the exit code. Raises SessionError."""
+    code: int = args.action(args, out)
+    return code
+
+
+def _list(args: argparse.Namespace, out: TextIO) -> int:
+    cwd = None if args.all else _current_directory()
+    listed = (s for s in session.summaries(cwd) if s.answered or args.all)
+    found = list(itertools.islice(listed, args.limit or None))
+    if args.format == "json":
+        _write_json(out, [_summary_json(summary) for summary in found])
+        return 0
+    if not found:
+        where = "" if args.all else f" in {sanitize(str(cwd))} (--all lists every directory)"
+        out.write(f"There are no sessions{where}.\n")
+        return 0
+    out.write(f"{'ID':<18}  {'LAST USED':<16}  {'TURNS':>5}  {'TOKENS':>9}  TITLE\n")
+    for summary, label in zip(found, session.labels(found), strict=True):
+        place = f"  ({sanitize(summary.cwd)})" if args.all else ""
+        out.write(
+            f"{summary.id:<18}  {_when(summary.updated)}  {summary.turns:>5}  "
+            f"{summary.tokens:>9,}  {label}{place}\n"
+        )
+    if len(found) == args.limit:
+        out.write(f"The newest {args.limit}; --limit 0 lists all.\n")
+    return 0
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return int(text)
+
+
+def _current_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise SessionError("The current directory is gone. Go to another, or use --all.") from None
+
+
+def _show(args: argparse.Namespace, out: TextIO) -> int:
+    return _write_session(args, out, shown_lines=SHOWN_LINES)
+
+
+def _export(args: argparse.Namespace, out: TextIO) -> int:
+    return _write_session(args, out, shown_lines=None)
+
+
+def _remove(args: argparse.Namespace, out: TextIO) -> int:
+    # All are found before any is removed, so that a typing error removes nothing.
+    paths = dict.fromkeys(session.find(identity) for identity in args.id)
+    for path in paths:
+        session.delete(path)
+        if args.format == "text":
+            out.write(f"Removed {path.stem}.\n")
+    if args.format == "json":
+        _write_json(out, {"removed": [path.stem for path in paths]})
+    return 0
+
+
+def _write_session(args: argparse.Namespace, out: TextIO, *, shown_lines: int | None) -> int:
+    path = session.find(args.id)
+    recording = session.load(path)
+    # The person wants to read what was said, not what was left of it for the model.
+    whole = (event for event in recording.events if not isinstance(event, ContextCompacted))
+    messages = replay(whole)
+    if args.format == "json":
+        _write_json(out, _session_json(path, recording, messages))
+        return 0
+    for part in itertools.chain(
+        _heading(path, recording), *(_markdown(message, shown_lines) for message in messages)
+    ):
+        out.write(f"{sanitize(part)}\n\n")
+    return 0
+
+
+def _heading(path: Path, recording: Recording) -> Iterator[str]:
+    info = recording.info
+    yield f"# Session {path.stem}"
+    if info is not None:
+        yield (
+            f"{_when(info.created)} in {info.cwd}, model {info.model}, opta {info.opta}: "
+            f"{recording.turns} turns, {recording.tokens:,} tokens"
+        )
+    notice = recording.notice(path)
+    if notice:
+        yield f"> {notice}"
+
+
+def _markdown(message: Message, shown_lines: int | None) -> Iterator[str]:
+    match message:
+        case UserMessage():
+            yield f"## You\n\n{message.text}"
+        case AssistantMessage():
+            yield "## opta"
+            if message.model_text:
+                yield message.model_text
+        case _:
+            result = message.result
+            yield f"### {message.call.name}: {result.outcome.value}, {result.duration_ms} ms"
+            yield _fenced(message.call.arguments_json, "json", shown_lines)
+            yield _fenced(result.text, "", shown_lines)
+
+
+def _fenced(text: str, language: str, shown_lines: int | None) -> str:
+    lines = text.rstrip("\n").split("\n")
+    if shown_lines is not None and len(lines) > shown_lines:
+        lines = [*lines[:shown_lines], f"[… {len(lines) - shown_lines} more lines …]"]
+    fence = "`" * max(3, 1 + max((_backticks(line) for line in lines), default=0))
+    return "\n".join([f"{fence}{language}", *lines, fence])
+
+
+def _backticks(line: str) -> int:
+    text = line.lstrip()
+    return len(text) - len(text.lstrip("`"))
+
+
+def _summary_json(summary: SessionSummary) -> JsonObject:
+    return {
+        "id": summary.id,
+        "cwd": summary.cwd,
+        "model": summary.model,
+        "title": summary.title,
+        "created": summary.created,
+        "updated": summary.updated,
+        "last": summary.last,
+        "kind": summary.kind,
+        "turns": summary.turns,
+        "tokens": summary.tokens,
+        "path": str(summary.path),
+    }
+
+
+def _session_json(path: Path, recording: Recording, messages: list[Message]) -> JsonObject:
+    info = recording.info
+    return {
+        "id": path.stem,
+        "cwd": info.cwd if info else None,
+        "model": info.model if info else None,
+        "created": info.created if info else None,
+        "turns": recording.turns,
+        "tokens": recording.tokens,
+        "damaged_lines": recording.damaged,
+        "messages": [_message_json(message) for message in messages],
+    }
+
+
+def _message_json(message: Message) -> JsonObject:
+    match message:
+        case UserMessage(text, context):
+            return {"role": "user", "text": text, "context": context}
+        case AssistantMessage():
+            return {
+                "role": "assistant",
+                "text": message.text,
+                "calls": [
+                    {"id": call.id, "name": call.name, "arguments": call.arguments_json}
+                    for call in message.calls
+                ],
+                "interrupted": message.interrupted,
+            }
+        case _:
+            return {
+                "role": "tool",
+                "call_id": message.call.id,
+                "name": message.call.name,
+                "outcome": message.result.outcome.value,
+                "exit_code": message.result.exit_code,
+                "duration_ms": message.result.duration_ms,
+                "text": message.result.text,
+            }
+
+
+def _write_json(out: TextIO, value: object) -> None:
+    # ASCII only: what a session holds may be meant for a terminal's control functions.
+    out.write(json.dumps(value, indent=2) + "\n")
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

@@ -1,0 +1,135 @@
+"""Writes a person's choices back into the settings files, keeping their comments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from agent.settings import SettingsError
+from tools import storage
+from tools.permissions.rules import Rule
+from tools.permissions.trust import ProjectFileError, TrustStore, inspect, read_project_file
+from tools.yamltext import DocumentError, parse
+
+_PROJECT_FILE = ".opta/config.yml"
+_Edit = Callable[[Any], None]
+
+
+class SettingsWriteError(OSError):
+    """A choice could not be written. The message says where, why and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool) -> Path:
+    """Store that a tool is on or off for `project`; return the file that was written (X69).
+
+    That is `.opta/config.yml` of a trusted project, whose trust then covers the person's own
+    change, and nothing else that changed. In a directory that was never trusted it is the entry
+    for this directory in the user's own file: a file of opta's making should not raise a question
+    of trust at the next start. Raises SettingsWriteError.
+    """
+    root = project.resolve()
+    try:
+        trust = TrustStore(storage.state_dir())
+        before = inspect(root)
+        stored = trust.trusted(before)
+        present = any(file.path == _PROJECT_FILE for file in before.settings)
+        if not (stored or (project_trusted and present)):
+            return _edit_user_file(lambda data: _switch(_entry(data, root), name, on))
+        path = root / _PROJECT_FILE
+        _edit_project_file(root, lambda data: _switch(data, name, on))
+        if stored:
+            after = inspect(root)
+            if _others(before) == _others(after):
+                trust.grant(after)
+    except (storage.StorageError, ProjectFileError, SettingsError) as error:
+        raise SettingsWriteError(str(error)) from error
+    return path
+
+
+def add_permission_rule(project: Path, rule: Rule) -> Path:
+    """Store an allow rule for `project` alone in the user's own file; return that file.
+
+    Raises SettingsWriteError.
+    """
+    root = project.resolve()
+
+    def add(data: Any) -> None:
+        rules = _below(_below(_entry(data, root), "permissions"), "allow", [])
+        if rule.text not in rules:
+            rules.append(rule.text)
+
+    try:
+        return _edit_user_file(add)
+    except (storage.StorageError, SettingsError) as error:
+        raise SettingsWriteError(str(error)) from error
+
+
+def _others(report: Any) -> list[tuple[str, str]]:
+    return [(file.path, file.digest) for file in report.files if file.path != _PROJECT_FILE]
+
+
+def _entry(data: Any, root: Path) -> Any:
+    return _below(_below(data, "projects"), str(root))
+
+
+def _switch(data: Any, name: str, on: bool) -> None:
+    _below(_below(data, "tools"), name)["enabled"] = on
+
+
+def _below(data: Any, key: str, new: Any = None) -> Any:
+    if data.get(key) is None:
+        data[key] = {} if new is None else new
+    return data[key]
+
+
+def _edit_user_file(edit: _Edit) -> Path:
+    path = storage.config_dir() / "config.yml"
+    storage.write_private(path, _edited(storage.read_private(path) or b"", path, edit))
+    return path
+
+
+def _edit_project_file(root: Path, edit: _Edit) -> None:
+    path = root / _PROJECT_FILE
+    old = read_project_file(root, _PROJECT_FILE)
+    modes = [(p, p.stat().st_mode & 0o777) for p in (path, path.parent) if p.exists()]
+    storage.write_private(path, _edited(old or b"", path, edit), below=root)
+    for shared, mode in modes:
+        # The directory and its files belong to the project: opta's private modes stay out.
+        shared.chmod(mode)
+
+
+def _edited(data: bytes, path: Path, edit: _Edit) -> bytes:
+    """Return the text of a settings file after an edit, which is checked by reading it again."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        expected = parse(data, path).data or {}
+        edit(expected)
+        yaml = YAML()
+        yaml.preserve_quotes = True
+        yaml.width = 4096
+        yaml.indent(mapping=2, sequence=4, offset=2)
+        document = yaml.load(data.decode("utf-8-sig"))
+        if document is None:
+            document = yaml.map()
+        edit(document)
+        out = StringIO()
+        yaml.dump(document, out)
+        text = _comments_only(data) + out.getvalue()
+        if parse(text, path).data != expected:
+            raise SettingsError(f"{path} cannot be changed without damage. Change it by hand.")
+    except (DocumentError, YAMLError, AttributeError, TypeError) as error:
+        raise SettingsError(f"{path} cannot be changed: {error}") from error
+    return text.encode()
+
+
+def _comments_only(data: bytes) -> str:
+    """Return the text of a file that holds nothing but comments, which an edit would drop."""
+    lines = data.decode("utf-8-sig").splitlines(keepends=True)
+    return "".join(lines) if all(not x.strip() or x.lstrip().startswith("#") for x in lines) else ""

@@ -1,0 +1,254 @@
+"""The table of settings: what each is called, may hold, and where it may be set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class Kind(StrEnum):
+    """What a value must be, in the words of the error messages."""
+
+    TEXT = "text"
+    URL = "an http:// or https:// address"
+    INTEGER = "a whole number above 0"
+    PRICE = "a number, 0 or more"
+    SWITCH = "true or false"
+    CHOICE = "one of"
+    RULES = "a list of permission rules"
+    NAMES = "a list of names of settings"
+    MAPPING = "a mapping"
+    TEXTS = "a mapping of names to text"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting. `env` are variables, the strongest first; `flag` is the command-line option.
+
+    `file` False means that no settings file may hold it; `project` False that a project's file
+    may not (R26): it is ignored there, with a notice.
+    """
+
+    name: str
+    kind: Kind
+    default: Any
+    help: str
+    choices: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    flag: str = ""
+    file: bool = True
+    project: bool = True
+    managed_only: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What the value may be, in words."""
+        return f"one of {', '.join(self.choices)}" if self.choices else self.kind.value
+
+
+_ALL = (
+    Key("model", Kind.TEXT, "", "model to use", env=("OPTA_MODEL",), flag="--model"),
+    Key(
+        "base_url", Kind.URL, "https://api.openai.com/v1", "endpoint of the API",
+        env=("OPTA_BASE_URL", "OPENAI_BASE_URL"), flag="--base-url", project=False,
+    ),
+    Key(
+        "api", Kind.CHOICE, "chat", "which OpenAI API the endpoint speaks",
+        choices=("chat", "responses"), env=("OPTA_API",), flag="--api", project=False,
+    ),
+    Key(
+        "api_key_env", Kind.TEXT, "OPENAI_API_KEY", "environment variable that holds the key",
+        env=("OPTA_API_KEY_ENV",), project=False,
+    ),
+    Key(
+        "api_key", Kind.TEXT, "", "the key itself; keep the file readable by you alone",
+        project=False,
+    ),
+    Key(
+        "request", Kind.MAPPING, {}, "further keys of every request (temperature, …)",
+        project=False,
+    ),
+    Key(
+        "headers", Kind.TEXTS, {}, "further headers of every request (Azure's api-key)",
+        project=False,
+    ),
+    Key(
+        "server", Kind.MAPPING, {}, "what opta assumes of the server: see models.md",
+        project=False,
+    ),
+    Key(
+        "idle_timeout", Kind.INTEGER, 300, "seconds of silence after which an answer is given up",
+        project=False,
+    ),
+    Key(
+        "context_window", Kind.INTEGER, None, "tokens that fit into one request",
+        env=("OPTA_CONTEXT_WINDOW",),
+    ),
+    Key(
+        "max_output_tokens", Kind.INTEGER, None, "tokens an answer may have",
+        env=("OPTA_MAX_OUTPUT_TOKENS",),
+    ),
+    Key(
+        "max_turns", Kind.INTEGER, None, "requests to the model for one prompt",
+        env=("OPTA_MAX_TURNS",), flag="--max-turns",
+    ),
+    Key(
+        "max_tokens_total", Kind.INTEGER, None, "tokens after which no further request is sent",
+        env=("OPTA_MAX_TOKENS_TOTAL",), flag="--max-tokens-total",
+    ),
+    Key("price_input", Kind.PRICE, None, "dollars per million input tokens"),
+    Key("price_output", Kind.PRICE, None, "dollars per million output tokens"),
+    Key("price_per_1000", Kind.PRICE, 0.001, "dollars per 1000 tokens in /tools tokens"),
+    Key(
+        "mode", Kind.CHOICE, "ask", "what is allowed without a question",
+        choices=("ask", "accept-edits", "plan"), env=("OPTA_MODE",), flag="--mode", project=False,
+    ),
+    Key(
+        "skip_permissions", Kind.SWITCH, False, "answer permission questions with yes",
+        flag="--dangerously-skip-permissions", file=False,
+    ),
+    Key(
+        "permissions.allow", Kind.RULES, (), "calls that need no question", flag="--allow",
+        project=False,
+    ),
+    Key("permissions.ask", Kind.RULES, (), "calls that always ask", flag="--ask"),
+    Key("permissions.deny", Kind.RULES, (), "calls that are never allowed", flag="--deny"),
+    Key(
+        "auto_approve", Kind.RULES, (), "allow tools with a tag (tool:read)",
+        flag="--auto-approve", file=False,
+    ),
+    Key(
+        "auto_deny", Kind.RULES, (), "deny tools with a tag (tool:run)",
+        flag="--auto-deny", file=False,
+    ),
+    Key("tools.showTokenCosts", Kind.SWITCH, True, "show token costs in /tools"),
+    Key("tools.autoLoadCustomTools", Kind.SWITCH, True, "load custom tools"),
+    Key("tools.maxExecutionTime", Kind.INTEGER, None, "longest time of any tool, in ms"),
+    Key("tools.maxCustomTools", Kind.INTEGER, 10, "custom tools the model may see"),
+    Key(
+        "config_home", Kind.TEXT, "", "directory whose config.toml has custom tools of Codex",
+        flag="--config-home", file=False,
+    ),
+    Key(
+        "config_file", Kind.TEXT, "", "file with custom tools of Codex", flag="--config-file",
+        file=False,
+    ),
+    Key(
+        "profile", Kind.TEXT, "", "profile of those files to use", flag="--profile", file=False
+    ),
+    Key(
+        "enforce", Kind.NAMES, (), "settings of the managed file that nothing overrides",
+        project=False, managed_only=True,
+    ),
+)  # fmt: skip
+
+KEYS: Mapping[str, Key] = {key.name: key for key in _ALL}
+
+
+def checked(key: Key, value: Any) -> Any:
+    """Return `value` as the setting holds it.
+
+    Raises ValueError, whose message says what it must be and what it is.
+    """
+    if _fits(key, value):
+        return tuple(value) if isinstance(value, list) else value
+    raise ValueError(f"{key.name} must be {key.allowed}, not {_named(value)}")
+
+
+def from_environment(key: Key, text: str) -> Any:
+    """Return the value that the text of an environment variable means. Raises ValueError."""
+    value: Any = text
+    if key.kind is Kind.INTEGER and text.strip().isascii() and text.strip().isdigit():
+        value = int(text)
+    return checked(key, value)
+
+
+def nearest_key(name: str, known: list[str]) -> str:
+    """Return the known key, or group of keys, a slip or two away from `name`; else nothing."""
+    groups = {key.partition(".")[0] for key in known}
+    slips = {key: _slips(name, key) for key in {*known, *groups}}
+    # Of two keys as near, people rather swapped letters than forgot one: the same length wins.
+    near = min(slips, key=lambda key: (slips[key], abs(len(key) - len(name)), key), default="")
+    return near if near and slips[near] <= max(1, len(name) // 4) else ""
+
+
+def _slips(typed: str, meant: str) -> int:
+    """Count letters missing, added, wrong or swapped with the next (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(meant) + 1))
+    for i, letter in enumerate(typed, start=1):
+        last, before, row = before, row, [i]
+        for j, wanted in enumerate(meant, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and typed[i - 2 : i] == wanted + meant[j - 2]:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def keys_table() -> str:
+    """Return the table of all settings as Markdown, for the documentation."""
+    rows = ["| Setting | Value | Default | Meaning | Flag, variables |", "|---|---|---|---|---|"]
+    for key in _ALL:
+        default = "" if key.default in (None, "", (), {}) else f"`{_shown(key.default)}`"
+        other = ", ".join(f"`{name}`" for name in (key.flag, *key.env) if name)
+        name = f"`{key.name}`" if key.file else "(flag only)"
+        rows.append(f"| {name} | {key.allowed} | {default} | {key.help} | {other} |")
+    return "\n".join(rows) + "\n"
+
+
+def _fits(key: Key, value: Any) -> bool:
+    match value:
+        case bool():
+            return key.kind is Kind.SWITCH
+        case int() | float():
+            whole = key.kind is Kind.INTEGER and isinstance(value, int) and value > 0
+            return whole or (key.kind is Kind.PRICE and value >= 0)
+        case str():
+            return _text_fits(key, value)
+        case dict():
+            texts = key.kind is Kind.TEXTS and all(isinstance(v, str) for v in value.values())
+            return texts or key.kind is Kind.MAPPING
+        case list() | tuple():
+            listed = key.kind in (Kind.RULES, Kind.NAMES)
+            return listed and all(isinstance(item, str) for item in value)
+        case _:
+            return False
+
+
+def _text_fits(key: Key, text: str) -> bool:
+    match key.kind:
+        case Kind.TEXT:
+            return bool(text) and text.isprintable()
+        case Kind.URL:
+            return text.isprintable() and _is_url(text)
+        case _:
+            return key.kind is Kind.CHOICE and text in key.choices
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and named and " " not in text
+
+
+def _named(value: Any) -> str:
+    match value:
+        case None:
+            return "empty"
+        case dict():
+            return "a mapping"
+        case list() | tuple():
+            return "a list" if all(isinstance(item, str) for item in value) else "such a list"
+        case _:
+            return _shown(value) if not isinstance(value, str) else repr(value[:60])
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

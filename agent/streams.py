@@ -1,0 +1,92 @@
+"""Standard streams as opta needs them: there, in UTF-8, failing with one message."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from contextlib import suppress
+
+from agent.errors import UserError
+
+
+class OutputError(UserError):
+    """Standard output takes nothing more."""
+
+
+class Output(io.TextIOWrapper):
+    """Standard output whose failures are `OutputError`; a reader that left is BrokenPipeError."""
+
+    def write(self, text: str) -> int:
+        """Write as any text file."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise _told(error) from None
+
+    def flush(self) -> None:
+        """Flush as any text file."""
+        try:
+            super().flush()
+        except OSError as error:
+            raise _told(error) from None
+
+
+def prepare() -> None:
+    """Make the standard streams usable, whatever the program was started with.
+
+    A closed one is opened on the null device first: otherwise the next file that is opened would
+    take its number, and be read or written in its place. Standard output stays unwritable then.
+    """
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        _open_if_closed(descriptor, flags)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=_encoding(stream), errors=errors)
+    if type(sys.stdout) is io.TextIOWrapper:
+        old = sys.stdout
+        sys.stdout = Output(
+            old.detach(), old.encoding, old.errors, line_buffering=old.line_buffering
+        )  # fmt: skip
+
+
+def silence_stdout() -> None:
+    """Let what is still unwritten go nowhere, so that the interpreter's exit has nothing to say."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def tell(message: str) -> None:
+    """Write one message to standard error, where that is possible."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"opta: {message}\n")
+        sys.stderr.flush()
+
+
+def _open_if_closed(descriptor: int, flags: int) -> None:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        opened = os.open(os.devnull, flags)
+        if opened != descriptor:
+            os.dup2(opened, descriptor)
+            os.close(opened)
+        os.set_inheritable(descriptor, True)
+
+
+def _encoding(stream: io.TextIOWrapper) -> str:
+    """A terminal's own encoding where it has one; what is piped is UTF-8 in every locale."""
+    plain = codecs.lookup(stream.encoding).name == "ascii"
+    return "utf-8" if plain or not stream.isatty() else stream.encoding
+
+
+def _told(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    reason = "it is closed" if error.errno == errno.EBADF else (error.strerror or str(error))
+    return OutputError(f"cannot write to standard output: {reason.lower()}.")

@@ -1,0 +1,169 @@
+"""Front ends without a person: text, json and stream-json on standard output, progress on stderr.
+
+Standard output holds only the promised format (R46).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TextIO
+
+from agent.event_json import to_json
+from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFinished
+from tools.definition import Outcome
+from tools.engine.output import sanitize
+from tools.events import CallFinished
+
+MARKS = {Outcome.OK: "●", Outcome.DENIED: "⊘"}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a batch run came to. Money in US dollars, None where no price is known."""
+
+    text: str
+    end: TurnEnd
+    exit_code: int
+    session_id: str
+    model: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    duration_ms: int
+    denied: int
+    error: str = ""
+    next_step: str = ""
+
+
+class BatchFrontEnd(Protocol):
+    """Takes the events of a run and, at its end, the summary."""
+
+    def emit(self, event: Event) -> None:
+        """Take one event."""
+        ...
+
+    def finish(self, summary: Summary) -> None:
+        """Write what the format promises at the end."""
+        ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """One line on stderr for what a person watching wants to know."""
+
+    err: TextIO
+
+    def emit(self, event: Event) -> None:
+        """Write a line for finished calls, retries, notices and failures."""
+        line = _progress_line(event)
+        if line:
+            self.err.write(f"{sanitize(line)}\n")
+            self.err.flush()
+
+
+@dataclass(slots=True)
+class TextFrontEnd:
+    """The answer alone on standard output."""
+
+    out: TextIO
+    progress: Progress
+
+    def emit(self, event: Event) -> None:
+        """Pass the event on to the progress lines."""
+        self.progress.emit(event)
+
+    def finish(self, summary: Summary) -> None:
+        """Write the answer, if there is one."""
+        if summary.text:
+            self.out.write(f"{sanitize(summary.text)}\n")
+            self.out.flush()
+
+
+@dataclass(slots=True)
+class JsonFrontEnd:
+    """One JSON object on standard output: the summary and the calls made."""
+
+    out: TextIO
+    progress: Progress
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    def emit(self, event: Event) -> None:
+        """Collect the calls; pass the event on to the progress lines."""
+        self.progress.emit(event)
+        if isinstance(event, CallFinished):
+            self.calls.append(
+                {
+                    "tool": event.call.name,
+                    "arguments": event.call.arguments_json,
+                    "outcome": event.result.outcome.value,
+                    "exit_code": event.result.exit_code,
+                    "duration_ms": event.result.duration_ms,
+                }
+            )
+
+    def finish(self, summary: Summary) -> None:
+        """Write the object."""
+        _write_line(self.out, {**_summary_json(summary), "calls": self.calls})
+
+
+@dataclass(slots=True)
+class StreamJsonFrontEnd:
+    """One JSON object per event, in the form of the journal, and the summary as the last line."""
+
+    out: TextIO
+
+    def emit(self, event: Event) -> None:
+        """Write the event."""
+        _write_line(self.out, to_json(event))
+
+    def finish(self, summary: Summary) -> None:
+        """Write the summary."""
+        _write_line(self.out, _summary_json(summary))
+
+
+def _write_line(out: TextIO, value: dict[str, Any]) -> None:
+    out.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n")
+    out.flush()
+
+
+def _summary_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "v": 1,
+        "type": "result",
+        "result": summary.text,
+        "end": summary.end.value,
+        "exit_code": summary.exit_code,
+        "session_id": summary.session_id,
+        "model": summary.model,
+        "requests": summary.requests,
+        "usage": {
+            "input_tokens": summary.input_tokens,
+            "output_tokens": summary.output_tokens,
+            "cached_tokens": summary.cached_tokens,
+        },
+        "cost_usd": summary.cost_usd,
+        "duration_ms": summary.duration_ms,
+        "denied": summary.denied,
+        "error": summary.error,
+        "next_step": summary.next_step,
+    }
+
+
+def _progress_line(event: Event) -> str:
+    match event:
+        case CallFinished(_, title, result):
+            first = "" if result.success else f": {result.text.splitlines()[0]}"
+            return f"{MARKS.get(result.outcome, '✗')} {title} ({result.duration_ms} ms){first}"
+        case RetryScheduled(reason, delay_s, _):
+            return f"{reason}; trying again in {delay_s:.0f} s"
+        case Notice(text, level):
+            return text if level is Level.INFO else f"{level.value}: {text}"
+        case TurnFinished(end, detail, next_step, _) if end is not TurnEnd.DONE:
+            told = detail or end.value
+            separator = " " if told.endswith((".", "!", "?", "…")) else ". "
+            return "opta: " + separator.join(filter(None, [told, next_step]))
+        case _:
+            return ""

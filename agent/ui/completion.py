@@ -1,0 +1,65 @@
+"""Completes slash commands and `@file` references."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from agent.ui.file_index import FileIndex
+
+SHOWN = 50
+"""How many files are offered at once."""
+
+_COMMAND = re.compile(r"/([\w-]*)")
+_REFERENCE = re.compile(r"(?:^|\s)@(\S*)$")
+
+
+class InputCompleter(Completer):
+    """Offers `/command` at the start of the input and `@path` at the start of any word."""
+
+    def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
+        self._commands = commands
+        self._files = files
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Yield what fits before the cursor, best first."""
+        before = document.text_before_cursor
+        if command := _COMMAND.fullmatch(before):
+            yield from self._slash(command[1])
+        elif reference := _REFERENCE.search(before):
+            typed = reference[1]
+            for path in best(typed, self._files.paths())[:SHOWN]:
+                yield Completion(path, -len(typed))
+
+    def _slash(self, typed: str) -> Iterable[Completion]:
+        for name, help_text in self._commands():
+            if name.startswith(typed):
+                yield Completion(f"/{name}", -len(typed) - 1, display_meta=help_text)
+
+
+def best(typed: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths that contain the characters of `typed` in order, best first."""
+    if not typed:
+        return sorted(paths, key=lambda path: (path.count("/"), path))
+    gaps = ".*?".join(re.escape(character) for character in typed)
+    pattern = re.compile(gaps, re.IGNORECASE)
+    found = [(path, match) for path in paths if (match := pattern.search(path))]
+    folded = typed.lower()
+    return [path for path, _ in sorted(found, key=lambda item: _rank(folded, *item))]
+
+
+def _rank(typed: str, path: str, match: re.Match[str]) -> tuple[int, int, int, str]:
+    """Order: in the file's name, in the path, scattered; then dense before long matches."""
+    name = path.rstrip("/").rpartition("/")[2].lower()
+    if name.startswith(typed):
+        group = 0
+    elif typed in name:
+        group = 1
+    else:
+        group = 2 if typed in path.lower() else 3
+    return group, match.end() - match.start(), len(path), path

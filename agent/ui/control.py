@@ -1,0 +1,161 @@
+"""The input line, and what its keys do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from prompt_toolkit.application import get_app, in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import History
+
+from agent.events import Level, Notice
+from agent.ui.completion import InputCompleter
+from agent.ui.file_index import FileIndex
+from agent.ui.port import ChatPort
+from agent.ui.turns import Turns
+
+LEAVE_S = 2.0
+"""How soon a second Ctrl-C must follow the first to leave, in seconds."""
+
+INTERRUPTED = 130
+
+
+class Control:
+    """Holds what is being typed. `hint` is shown in the bottom line for a moment.
+
+    `away` is True while another program has the terminal.
+    """
+
+    def __init__(
+        self,
+        port: ChatPort,
+        root: Path,
+        history: History,
+        *,
+        leave: Callable[[int], None],
+        tell: Callable[[Notice], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.text = Buffer(
+            multiline=True,
+            completer=ThreadedCompleter(InputCompleter(port.commands, FileIndex(root))),
+            complete_while_typing=Condition(self._may_complete),
+            history=history,
+        )
+        self.hint = ""
+        self.away = False
+        self._port = port
+        self._leave = leave
+        self._tell = tell
+        self._changed = changed
+        self._interrupted_at = float("-inf")
+
+    def attach(self, turns: Turns) -> None:
+        """Say where messages go."""
+        self._turns = turns
+
+    def enter(self) -> None:
+        """Send the input; what is still to complete is completed; after a backslash go on."""
+        if self._completes():
+            return
+        text = self.text.text
+        if text.endswith("\\") and self.text.document.is_cursor_at_the_end:
+            self.text.delete_before_cursor()
+            self.newline()
+        elif text.strip():
+            self.text.reset(append_to_history=True)
+            self._turns.send(text)
+
+    def newline(self) -> None:
+        """Start a new line in the input."""
+        self.text.newline(copy_margin=False)
+
+    def interrupt(self) -> None:
+        """Stop the turn; clear the input; on an empty one say how to leave; the second leaves."""
+        now = time.monotonic()
+        if self.away:
+            return
+        if self._turns.stoppable:
+            self._turns.stop()
+        elif self.text.text:
+            self.text.reset()
+        elif now - self._interrupted_at < LEAVE_S:
+            self._leave(INTERRUPTED)
+        else:
+            self._interrupted_at = now
+            self.hint = "Press Ctrl-C again to leave, or Ctrl-D"
+            asyncio.get_running_loop().call_later(LEAVE_S, self.drop_hint)
+
+    def drop_hint(self) -> None:
+        """Show the status again."""
+        if self.hint:
+            self.hint = ""
+            self._changed()
+
+    def escape(self) -> None:
+        """Close the completions; stop the turn."""
+        if self.text.complete_state is not None:
+            self.text.cancel_completion()
+        elif self._turns.stoppable:
+            self._turns.stop()
+
+    def end_of_input(self) -> None:
+        """Leave on an empty line, else delete the next character."""
+        if self.text.text:
+            self.text.delete()
+        else:
+            self._leave(0)
+
+    def next_mode(self) -> None:
+        """Go to the next permission mode."""
+        self._port.cycle_mode()
+
+    def open_editor(self) -> None:
+        """Write the input in an editor."""
+        get_app().create_background_task(self._edit())
+
+    def suspend(self) -> None:
+        """Go to the background, as any job of a shell."""
+        get_app().suspend_to_background()
+
+    def give_back(self, messages: Sequence[str]) -> None:
+        """Put messages that were not sent before what is being typed."""
+        self.text.document = Document("\n".join([*messages, *filter(None, [self.text.text])]))
+
+    async def _edit(self) -> None:
+        from agent.ui.editor import EditorError, edit
+
+        self.away = True
+        try:
+            async with in_terminal():
+                text = await edit(self.text.text)
+            self.text.document = Document(text)
+        except EditorError as error:
+            self._tell(Notice(str(error), Level.ERROR))
+        finally:
+            self.away = False
+            self._changed()
+
+    def _may_complete(self) -> bool:
+        before = self.text.document.text_before_cursor
+        return before.startswith("/") or "@" in before.rpartition(" ")[2]
+
+    def _completes(self) -> bool:
+        """Complete what Enter completes: the chosen file, or a command that is not one yet."""
+        state = self.text.complete_state
+        if state is None or not state.completions:
+            return False
+        text = self.text.text
+        chosen = state.current_completion
+        if text.startswith("/"):
+            known = text in [f"/{name}" for name, _ in self._port.commands()]
+            chosen = None if known else state.completions[0]
+        if chosen is not None:
+            self.text.apply_completion(chosen)
+        return chosen is not None

@@ -1,0 +1,49 @@
+"""What the terminal front end needs from the conversation it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StatusLine:
+    """What the bottom line shows.
+
+    `tokens_used` is the size of the context now and `context_window` its limit, both in tokens;
+    `cost_usd` is None where no price is known.
+    """
+
+    model: str
+    mode: str
+    tokens_used: int = 0
+    context_window: int = 0
+    cost_usd: float | None = None
+
+
+class ChatPort(Protocol):
+    """A conversation, as its front end sees it."""
+
+    async def submit(self, text: str) -> None:
+        """Do what the person typed: a whole turn, a slash command or a `!` command.
+
+        Cancelling the calling task stops it; what it has to tell goes out as events before.
+        """
+        ...
+
+    def status(self) -> StatusLine:
+        """Return what the bottom line shows. Called on every redraw: must be cheap."""
+        ...
+
+    def cycle_mode(self) -> None:
+        """Go to the next permission mode."""
+        ...
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """Return the slash commands: name without the slash, and its help."""
+        ...
+
+    def goodbye(self) -> str:
+        """Return what is printed on leaving: the way back into this session, or nothing."""
+        ...

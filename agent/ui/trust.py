@@ -1,0 +1,87 @@
+"""Shows what a project brings along and asks whether opta may obey it (R24, R25)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from agent.ui.ansi import Colour, detect, paint
+from agent.ui.menu import Option
+from agent.ui.screen import make_output
+from agent.ui.select import select
+from agent.ui.wrap import wrap
+from tools.engine.output import has_unseen, visible
+from tools.permissions.trust import ProjectFile, TrustReport
+
+SHOWN_INSTRUCTIONS = 40
+"""How many lines of AGENTS.md are shown: it tells the model something, it runs nothing."""
+
+SHOWN_COLUMNS = 100
+"""For how wide a terminal a change is described in the chat, which wraps it again."""
+
+
+def ask_for_trust(report: TrustReport, changed: str) -> bool:
+    """Ask the person; True when they trust exactly what they were shown.
+
+    `changed` is the diff to what they trusted before, empty when they never did. The answer is no
+    when there is no terminal to ask in.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    columns = make_output().get_size().columns
+    sys.stdout.write(describe(report, changed, columns, detect()) + "\n")
+    sys.stdout.flush()
+    options = [
+        Option(False, "no, work here without it: nothing of the project runs or counts", "n"),
+        Option(True, "yes, trust exactly this", "y"),
+    ]
+    return select("Trust what this project brings?", options, cancelled=False)
+
+
+def describe(report: TrustReport, changed: str, columns: int, colour: Colour) -> str:
+    """Return everything the question is about, by content, with nothing in it invisible."""
+    lines = [("bold", f"{report.root} wants to be trusted with:")]
+    if changed:
+        lines = [("bold", f"{report.root} was trusted, but it has changed:")]
+        lines += [(_diff_style(line), f"  {line}") for line in changed.rstrip("\n").split("\n")]
+    else:
+        lines += _contents(report)
+    everything = [report.instructions, changed, *(file.text for file in report.files)]
+    if any(has_unseen(text) for text in everything):
+        lines.append(("bold red", "! it holds invisible characters, shown as escapes above"))
+    return "\n".join(
+        paint(piece, style, colour)
+        for style, line in lines
+        for piece in wrap(visible(line), columns, words=True)
+    )
+
+
+def _contents(report: TrustReport) -> Iterator[tuple[str, str]]:
+    for file in report.settings:
+        yield from _whole(file)
+    for tool in report.tools:
+        yield "bold", f"tool {tool.name} ({tool.path}) runs:"
+        yield from (("", f"    {line}") for line in tool.command.split("\n"))
+    readable = {tool.path for tool in report.tools}
+    for file in report.tool_files:
+        if file.path not in readable:
+            yield from _whole(file)
+    if report.instructions:
+        lines = report.instructions.rstrip("\n").split("\n")
+        yield "bold", f"instructions for the model (AGENTS.md, {len(lines)} lines):"
+        yield from (("", f"    {line}") for line in lines[:SHOWN_INSTRUCTIONS])
+        if len(lines) > SHOWN_INSTRUCTIONS:
+            yield "dim", f"    … {len(lines) - SHOWN_INSTRUCTIONS} more lines"
+
+
+def _whole(file: ProjectFile) -> Iterator[tuple[str, str]]:
+    yield "bold", f"{file.path}:"
+    if file.problem:
+        yield "yellow", f"    {file.problem}"
+    yield from (("", f"    {line}") for line in file.text.rstrip("\n").split("\n"))
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith("+"):
+        return "green"
+    return "red" if line.startswith("-") else ""

@@ -1,0 +1,198 @@
+"""opta against the floor, in one run: `make bench` or `python -m benchmarks [--runs 5] [NAME ...]`.
+
+Every figure is the median of whole processes, opta and floor in turn. Figures of two machines, or
+of two moments of one, do not compare; the ratios do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks import measure
+
+OPTA = str(Path(sys.executable).parent / "opta")
+FLOOR = str(measure.ROOT / "benchmarks" / "floor.py")
+CLIENTS = {
+    "floor": [sys.executable, FLOOR, "go"],
+    "opta": [OPTA, "-p", "go", "--dangerously-skip-permissions", "--output-format", "text"],
+}
+
+
+@dataclass
+class Bench:
+    """Where the programs run, how often, and what was measured so far."""
+
+    directory: Path
+    runs: int
+    measured: dict[tuple[str, str], list[measure.Usage]] = field(default_factory=dict)
+    seen: dict[tuple[str, str], list[dict[str, list[float]]]] = field(default_factory=dict)
+    first_body: str = ""
+
+    def environment(self, port: int = 9) -> dict[str, str]:
+        """Return an environment without anything of the person's own."""
+        names = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+        own = {name: str(self.directory / "home") for name in names}
+        return {
+            "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **own,
+            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
+            "OPTA_MODEL": "scripted",
+        }  # fmt: skip
+
+    def scenario(self, name: str) -> None:
+        """Run a scenario with both clients in turn, unless that was done."""
+        if ("opta", name) in self.measured:
+            return
+        with measure.server(name) as server:
+            environment = self.environment(server.port)
+            for _ in range(self.runs):
+                for client, command in CLIENTS.items():
+                    usage = measure.run(command, environment, self.directory / "project")
+                    self.measured.setdefault((client, name), []).append(usage)
+                    seen = server.last_run()
+                    self.seen.setdefault((client, name), []).append(seen)
+                    self.first_body = seen["first_body"]
+
+    def wall(self, client: str, name: str) -> float:
+        """Return the median wall time in seconds."""
+        self.scenario(name)
+        return median(usage.wall for usage in self.measured[client, name])
+
+    def peak_mb(self, client: str, name: str) -> float:
+        """Return the median peak memory in MB."""
+        self.scenario(name)
+        return median(usage.peak_mb for usage in self.measured[client, name])
+
+    def between(self, client: str, name: str, turns: range) -> float:
+        """Return the median ms from a response sent to the next request arrived."""
+        self.scenario(name)
+        return 1000 * median(
+            seen["arrived"][turn] - seen["sent"][turn - 1]
+            for seen in self.seen[client, name]
+            for turn in turns
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the result; `target` is for opta, in the same unit."""
+
+    name: str
+    unit: str
+    floor: float | None
+    opta: float
+    target: float
+
+    def __str__(self) -> str:
+        floor = f"{self.floor:9.2f}" if self.floor is not None else " " * 9
+        ratio = f"{self.opta / self.floor:6.2f}x" if self.floor else " " * 7
+        verdict = "ok" if self.opta <= self.target else "MISSED"
+        return (
+            f"{self.name:<34} {floor} {self.opta:9.2f} {ratio}  <= {self.target:<8.2f} "
+            f"{self.unit:<7} {verdict}"
+        )
+
+
+def version(bench: Bench) -> list[Figure]:
+    walls: dict[str, list[float]] = {"floor": [], "opta": []}
+    commands = {"floor": [sys.executable, "-c", "pass"], "opta": [OPTA, "--version"]}
+    for _ in range(bench.runs * 4):
+        for client, command in commands.items():
+            usage = measure.run(command, bench.environment(), bench.directory / "project")
+            walls[client].append(usage.wall * 1000)
+    floor, opta = median(walls["floor"]), median(walls["opta"])
+    return [Figure("--version against python -c pass", "ms", floor, opta, 2 * floor)]
+
+
+def prompt(bench: Bench) -> list[Figure]:
+    times = [
+        measure.first_prompt([OPTA, "--trust"], bench.environment(), bench.directory / "project")
+        for _ in range(bench.runs)
+    ]
+    return [Figure("first prompt that takes keys", "ms", None, 1000 * median(times), 150)]
+
+
+def hello(bench: Bench) -> list[Figure]:
+    floor, opta = (bench.wall(client, "hello") for client in CLIENTS)
+    return [Figure("hello", "s", floor, opta, 0.25)]
+
+
+def loop50(bench: Bench) -> list[Figure]:
+    floor, opta = (
+        1000 * (bench.wall(client, "loop50") - bench.wall(client, "hello")) / 50
+        for client in CLIENTS
+    )
+    return [Figure("loop50, a turn", "ms", floor, opta, 6)]
+
+
+def stream(bench: Bench) -> list[Figure]:
+    floor, opta = (bench.wall(client, "stream") - bench.wall(client, "hello") for client in CLIENTS)
+    return [Figure("stream over hello", "s", floor, opta, 0.3)]
+
+
+def par8(bench: Bench) -> list[Figure]:
+    floor, opta = (bench.between(client, "par8", range(1, 2)) / 1000 for client in CLIENTS)
+    return [Figure("par8, the calls", "s", floor, opta, 1.1)]
+
+
+def bigout(bench: Bench) -> list[Figure]:
+    floor, opta = (bench.peak_mb(client, "bigout") for client in CLIENTS)
+    return [Figure("bigout, peak", "MB", floor, opta, 100)]
+
+
+def long300(bench: Bench) -> list[Figure]:
+    early = {client: bench.between(client, "long300", range(5, 16)) for client in CLIENTS}
+    late = {client: bench.between(client, "long300", range(290, 301)) for client in CLIENTS}
+    return [
+        Figure("long300, a turn at 10", "ms", early["floor"], early["opta"], float("inf")),
+        Figure("long300, a turn at 300", "ms", late["floor"], late["opta"], 1.5 * early["opta"]),
+    ]
+
+
+def tokens(bench: Bench) -> list[Figure]:
+    from agent.tokens import count_messages, count_text
+    from tools.cost import Form, tools_cost
+
+    bench.scenario("hello")
+    body = json.loads(bench.first_body)
+    system = [m for m in body["messages"] if m["role"] in ("system", "developer")]
+    tools = tools_cost(body["tools"], Form.OPENAI_O200K, count_text).total
+    name = f"system prompt and {len(body['tools'])} tools ({tools})"
+    return [Figure(name, "tokens", None, count_messages(system) + tools, 1500)]
+
+
+FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
+    function.__name__: function
+    for function in (version, prompt, hello, loop50, stream, par8, bigout, long300, tokens)
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(FIGURES))
+    parser.add_argument("--runs", type=int, default=5, help="how often each program runs")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(FIGURES):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as directory:
+        bench = Bench(Path(directory), options.runs)
+        (bench.directory / "home").mkdir()
+        (bench.directory / "project").mkdir()
+        subprocess.run(["git", "init", "-q", bench.directory / "project"], check=True)
+        print(f"{'':<34} {'floor':>9} {'opta':>9} {'ratio':>7}  target")
+        for name in options.names or FIGURES:
+            for figure in FIGURES[name](bench):
+                print(figure, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,306 @@
+"""The chat as a person has it: the real command in a real terminal against a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.ui.menu import GRACE_S
+from tests.support.cli import OPTA, connected
+from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, error, say, sse
+from tests.support.terminal import Terminal, needs_tmux
+
+pytestmark = needs_tmux
+PROMPT_BACK_S = 0.2
+POLL_ALLOWANCE_S = 0.3
+"""What looking at the screen through tmux costs on a busy machine."""
+
+
+@contextlib.contextmanager
+def chat(server, *flags, **size):
+    with Terminal([*OPTA, *connected(server), *flags], **size) as terminal:
+        terminal.wait("ask ·")
+        yield terminal
+
+
+def enter(terminal, text):
+    terminal.type(text)
+    terminal.send("Enter")
+
+
+def answer(terminal, key):
+    """Answer a question, which takes no keys before the keyboard was quiet for a moment."""
+    time.sleep(GRACE_S + 0.1)
+    terminal.send(key)
+
+
+def leave(terminal):
+    terminal.send("C-d")
+    return terminal.wait_exit()
+
+
+def user_config(**tools):
+    """Write a tool of the user's own."""
+    directory = Path.home().parent / "config" / "opta" / "tools"
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, command in tools.items():
+        data = {"name": name, "description": f"The {name} tool", "command": command,
+                "parameters": {"type": "object", "properties": {}}}  # fmt: skip
+        (directory / f"{name}.json").write_text(json.dumps(data))
+
+
+def offered(server):
+    return [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
+
+
+def test_a_conversation_with_a_question_and_the_way_back():
+    turns = [say("Let me see."), call("run_command", command="echo m''ade"), say("It says made.")]
+    with ModelServer([*turns, say("Welcome back.")]) as server:
+        with chat(server) as terminal:
+            enter(terminal, "hello")
+            terminal.wait("Let me see.")
+            enter(terminal, "run it")
+            screen = terminal.wait("[y] yes, once")
+            assert "$ echo m''ade" in screen
+            answer(terminal, "y")
+            terminal.wait("It says made.")
+            assert leave(terminal) == 0
+            goodbye = terminal.scrollback()
+        identity = goodbye.split("opta --resume ")[1].split()[0]
+        with chat(server, "--resume", identity) as terminal:
+            terminal.wait("It says made.", everything=True)
+            enter(terminal, "still there?")
+            terminal.wait("Welcome back.")
+        assert [m["role"] for m in server.sent_messages] == [
+            "system", "user", "assistant", "user", "assistant", "tool", "assistant", "user",
+        ]  # fmt: skip
+
+
+def test_a_tool_of_ones_own_is_offered_asked_for_and_run():
+    user_config(greet="echo hello from the tool")
+    with ModelServer([call("greet"), say("done")]) as server, chat(server) as terminal:
+        enter(terminal, "greet me")
+        screen = terminal.wait("[y] yes, once")
+        assert "echo hello from the tool" in screen
+        answer(terminal, "y")
+        terminal.wait("done")
+        assert "hello from the tool" in server.sent_messages[-1]["content"]
+
+
+@pytest.mark.row("E100", "E104", "E105")
+def test_a_switched_tool_leaves_the_next_request_and_stays_off_after_a_restart():
+    user_config(greet="echo hi")
+    with ModelServer([say(f"answer {n}") for n in range(4)]) as server:
+        with chat(server) as terminal:
+            enter(terminal, "one")
+            terminal.wait("answer 0")
+            assert "greet" in offered(server)
+            enter(terminal, "/tools disable greet")
+            terminal.wait("✗ Disabled tool: greet (-")
+            enter(terminal, "two")
+            terminal.wait("answer 1")
+            assert "greet" not in offered(server)
+            leave(terminal)
+        with chat(server) as terminal:
+            enter(terminal, "three")
+            terminal.wait("answer 2")
+            assert "greet" not in offered(server)
+            enter(terminal, "/tools enable greet")
+            terminal.wait("✓ Enabled tool: greet (+")
+            enter(terminal, "four")
+            terminal.wait("answer 3")
+            assert "greet" in offered(server)
+
+
+def test_a_tool_file_that_appears_or_breaks_is_told_at_the_next_turn():
+    server = ModelServer([say("answer 0"), say("answer 1")])
+    with server, chat(server, columns=200) as terminal:
+        enter(terminal, "one")
+        terminal.wait("answer 0")
+        user_config(greet="echo hi")
+        broken = Path.home().parent / "config" / "opta" / "tools" / "broken.json"
+        broken.write_text('{"name": "broken",\n "description": }')
+        enter(terminal, "two")
+        screen = terminal.wait("answer 1")
+        assert "tool added: greet" in screen
+        assert "broken.json:2" in screen
+        assert "greet" in offered(server)
+
+
+@pytest.mark.parametrize("key", ["C-c", "Escape"])
+def test_stopping_the_model_gives_the_prompt_back_at_once(key):
+    hanging = Reply(sse(chat_chunk("I begin and")), end=End.HANG)
+    with ModelServer([hanging, say("I listen.")]) as server, chat(server) as terminal:
+        enter(terminal, "go")
+        terminal.wait("I begin and")
+        start = time.monotonic()
+        terminal.send(key)
+        terminal.wait("Stopped.")
+        assert time.monotonic() - start < PROMPT_BACK_S + POLL_ALLOWANCE_S
+        enter(terminal, "again")
+        terminal.wait("I listen.")
+        assert [m["role"] for m in server.sent_messages] == [
+            "system", "user", "assistant", "user",
+        ]  # fmt: skip
+
+
+def test_stopping_while_a_retry_waits_and_while_a_command_runs():
+    script = [
+        error(429, "slow down", headers={"Retry-After": "60"}),
+        call("run_command", command="sleep 60"),
+        say("I listen."),
+    ]
+    skip = "--dangerously-skip-permissions"
+    with (
+        ModelServer(script) as server,
+        Terminal([*OPTA, *connected(server), skip]) as terminal,
+    ):
+        terminal.wait("skip permissions")
+        enter(terminal, "one")
+        terminal.wait("60 s")
+        terminal.send("C-c")
+        terminal.wait("Stopped.")
+        enter(terminal, "two")
+        terminal.wait("sleep 60")
+        server.wait_for_requests(2)
+        terminal.send("C-c")
+        terminal.wait(lambda screen: screen.count("Stopped.") == 2)
+        enter(terminal, "three")
+        terminal.wait("I listen.")
+        results = [m for m in server.sent_messages if m["role"] == "tool"]
+        assert "outcome is unknown" in results[0]["content"]
+
+
+def test_a_command_typed_by_the_person_runs_unasked_and_is_told_to_the_model():
+    with ModelServer([say("I see it.")]) as server, chat(server) as terminal:
+        enter(terminal, "!echo typed by m''e")
+        terminal.wait("typed by me")
+        enter(terminal, "what did I do?")
+        terminal.wait("I see it.")
+        sent = server.sent_messages[-1]["content"]
+        assert "$ echo typed by m''e" in sent
+        assert "typed by me" in sent
+
+
+def test_a_mentioned_file_goes_along():
+    Path("notes.txt").write_text("the secret of soup")
+    with ModelServer([say("Soup it is.")]) as server, chat(server) as terminal:
+        enter(terminal, "read @notes.txt please")
+        terminal.wait("Soup it is.")
+        assert "the secret of soup" in server.sent_messages[-1]["content"]
+
+
+def test_failures_are_one_sentence_and_a_next_step():
+    with ModelServer([error(401, "Incorrect API key provided: sk-abc")]) as server:
+        with chat(server) as terminal:
+            enter(terminal, "hi")
+            terminal.wait("OPENAI_API_KEY")
+            assert "Traceback" not in terminal.scrollback()
+        gone = server.base_url
+    with Terminal([*OPTA, "--base-url", gone, "--model", "m"]) as terminal:
+        terminal.wait("ask ·")
+        enter(terminal, "hi")
+        terminal.wait(lambda screen: gone.split("/")[2] in screen)
+        enter(terminal, "/exit")
+        assert terminal.wait_exit() == 0
+
+
+def test_slash_commands_answer():
+    with ModelServer([say("answer 0"), say("answer 1")]) as server, chat(server) as terminal:
+        enter(terminal, "/help")
+        terminal.wait("/permissions")
+        enter(terminal, "one")
+        terminal.wait("answer 0")
+        enter(terminal, "/cost")
+        terminal.wait("Requests: 1")
+        enter(terminal, "/permissions")
+        terminal.wait("Mode: ask")
+        enter(terminal, "/model other-model")
+        terminal.wait("Model: other-model")
+        enter(terminal, "/nonsense")
+        terminal.wait("There is no command /nonsense")
+        enter(terminal, "/clear")
+        terminal.wait("A new conversation begins.")
+        enter(terminal, "two")
+        terminal.wait("answer 1")
+        assert server.requests[-1].json["model"] == "other-model"
+        assert len(server.sent_messages) == 2
+        enter(terminal, "/exit")
+        assert terminal.wait_exit() == 0
+
+
+def test_it_works_at_twenty_columns():
+    server = ModelServer([say("A rather long answer in a rather narrow window.")])
+    with server, Terminal([*OPTA, *connected(server)], columns=20, rows=12) as terminal:
+        terminal.wait(">")
+        enter(terminal, "hi")
+        terminal.wait("window.")
+        assert "Traceback" not in terminal.scrollback()
+
+
+def unwrapped(screen):
+    """The text of a screen without any white space, wherever lines were wrapped."""
+    return "".join(screen.split())
+
+
+def project_tool(name, command):
+    directory = Path(".opta/tools")
+    directory.mkdir(parents=True, exist_ok=True)
+    data = {"name": name, "description": f"The {name} tool", "command": command,
+            "parameters": {"type": "object", "properties": {}}}  # fmt: skip
+    (directory / f"{name}.json").write_text(json.dumps(data))
+
+
+def test_a_project_is_asked_about_by_content_and_no_is_the_default():
+    project_tool("greet", "echo hello from the project")
+    with ModelServer([say("answer 0"), say("answer 1")]) as server:
+        with Terminal([*OPTA, *connected(server)]) as terminal:
+            screen = terminal.wait("Trust what this project brings?")
+            assert "echo hello from the project" in screen
+            answer(terminal, "Enter")
+            terminal.wait("ask ·")
+            enter(terminal, "one")
+            terminal.wait("answer 0")
+            assert "greet" not in offered(server)
+            leave(terminal)
+        with Terminal([*OPTA, *connected(server)]) as terminal:
+            terminal.wait("Trust what this project brings?")
+            answer(terminal, "y")
+            terminal.wait("ask ·")
+            enter(terminal, "two")
+            terminal.wait("answer 1")
+            assert "greet" in offered(server)
+            leave(terminal)
+        with chat(server):
+            pass  # What was trusted is not asked about again.
+
+
+def test_a_trusted_project_that_changes_is_asked_about_again_with_the_difference():
+    project_tool("greet", "echo one")
+    with ModelServer([say("answer 0"), say("answer 1"), say("answer 2")]) as server:
+        with Terminal([*OPTA, *connected(server)], rows=40) as terminal:
+            terminal.wait("Trust what this project brings?")
+            answer(terminal, "y")
+            terminal.wait("ask ·")
+            enter(terminal, "one")
+            terminal.wait("answer 0")
+            assert "greet" in offered(server)
+            project_tool("greet", "echo two")
+            enter(terminal, "two")
+            screen = terminal.wait("Trust what has changed?")
+            assert "echoone" in unwrapped(screen)
+            assert "echotwo" in unwrapped(screen)
+            answer(terminal, "n")
+            terminal.wait("answer 1")
+            assert "greet" not in offered(server)
+            enter(terminal, "three")
+            terminal.wait("answer 2")
+            assert "greet" not in offered(server)
+            leave(terminal)
+        with Terminal([*OPTA, *connected(server)], rows=40) as terminal:
+            screen = terminal.wait("Trust what this project brings?")
+            assert "echotwo" in unwrapped(screen)

@@ -1,0 +1,78 @@
+"""Which modules the command loads before it has something to show: start-up time is imports."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.model_server import ModelServer, call, say
+from tests.support.terminal import Terminal, needs_tmux
+
+HEAVY = frozenset(
+    ["asyncio", "httpx2", "jsonschema_rs", "pathspec", "prompt_toolkit", "pygments", "rich",
+     "ruamel", "ssl", "tiktoken", "yaml"]
+)  # fmt: skip
+
+READY = b"\x1b[?2004h"
+"""Bracketed paste is switched on: the prompt is drawn and takes keys."""
+
+PROBE = """
+import atexit, sys
+atexit.register(lambda: sys.stderr.write("\\n".join(sys.modules)))
+"""
+RUN = PROBE + "import opta\nsys.argv = ['opta', *sys.argv[1:]]\nsys.exit(opta.main())"
+
+
+def modules_of(code: str, *arguments: str) -> set[str]:
+    """Run `code` in a fresh interpreter; return the modules it had loaded when it ended."""
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return set(result.stderr.splitlines())
+
+
+def test_the_version_loads_the_launcher_and_nothing_else():
+    assert modules_of(RUN, "--version") - modules_of(PROBE) == {"opta"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["sessions", "--help"]], ids=" ".join)
+def test_the_help_loads_nothing_heavy(arguments):
+    loaded = modules_of(RUN, *arguments)
+    assert "agent.cli" in loaded
+    assert sorted(loaded & HEAVY) == []
+
+
+def test_listing_tools_loads_neither_the_network_nor_the_screen():
+    loaded = modules_of(RUN, "tools", "list")
+    assert "tools.registry" in loaded
+    assert sorted(loaded & {"httpx2", "prompt_toolkit", "rich", "ruamel"}) == []
+
+
+def test_one_job_loads_neither_the_screen_nor_the_token_counter(monkeypatch, tmp_path):
+    with ModelServer([call("run_command", command="echo"), say("Done.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        flags = ["--model", "m", "--dangerously-skip-permissions", "--output-format", "stream-json"]
+        loaded = modules_of(RUN, "-p", "go", *flags)
+    assert len(server.requests) == 2
+    assert sorted(loaded & {"prompt_toolkit", "rich", "ruamel", "tiktoken", "yaml"}) == []
+
+
+@needs_tmux
+def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait():
+    environment = {"PYTHONPROFILEIMPORTTIME": "1", "OPTA_MODEL": "m", "OPENAI_API_KEY": "k"}
+    opta = Path(sys.executable).parent / "opta"
+    with Terminal([opta, "--trust"], columns=120, env=environment) as terminal:
+        terminal.wait(lambda _: READY in terminal.output(), everything=True)
+        before_paint = terminal.output().partition(READY)[0].decode()
+    loaded = set(re.findall(r"\| +(\w+)\r?$", before_paint, re.MULTILINE))
+    assert {"argparse", "prompt_toolkit"} <= loaded
+    assert (
+        sorted(loaded & {"httpx2", "jsonschema_rs", "pathspec", "rich", "ruamel", "tiktoken"}) == []
+    )

@@ -1,0 +1,40 @@
+"""The JSON Schema of a tool file agrees with the reader."""
+
+from __future__ import annotations
+
+import jsonschema_rs
+import pytest
+
+from tests.formats.test_cycod_mistakes import REFUSED
+from tests.support.tool_files import EXAMPLES, origin
+from tools.formats.file_schema import file_schema
+from tools.yamltext import parse
+
+VALID = jsonschema_rs.validator_for(file_schema())
+
+GOOD = [
+    *(path for path in sorted((EXAMPLES / "002" / "tools").glob("*.yaml"))
+      if "UNPARSEABLE" not in path.name and path.name != "schema-reference.yaml"),
+    EXAMPLES / "004" / "run_tests.yml",
+    EXAMPLES / "000" / "deploy.json",
+]  # fmt: skip
+
+BEYOND_A_SCHEMA = (
+    "step", "closing quotation", "names no program", "no shell",
+    "needs use-tool", "is more than", "cannot be", "would both be", "at most", "holds no command",
+    "regex",
+)  # fmt: skip
+"""What only the reader can tell: relations between keys, and what is inside texts."""
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.name)
+def test_the_examples_are_valid(path):
+    assert list(VALID.iter_errors(parse(path.read_bytes(), path).data)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(text, said) for text, _, said in REFUSED if not any(w in said for w in BEYOND_A_SCHEMA)],
+)
+def test_what_the_reader_refuses_is_not_valid(text, said):
+    assert not VALID.is_valid(parse(text, origin().path).data)

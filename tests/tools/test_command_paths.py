@@ -1,0 +1,81 @@
+"""Commands that name protected files ask in every mode, as far as their words tell (R27)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.bench import BUILTINS
+from tests.support.custom_tools import Project
+from tools.builtin.command_paths import protected_by_name
+from tools.definition import Outcome
+from tools.permissions.rules import Verdict
+
+WRITING = [
+    "cp x .git/hooks/pre-commit", "echo x > .git/config", "echo x>>.opta/config.yml",
+    "echo x 2>.git/config", "echo x >| .git/config", "git diff --output=.git/hooks/x",
+    "git diff --output .git/x", "tee .mcp.json", "dd of=.github/workflows/a.yml",
+    "sed -i s/a/b/ .mcp.json", "bash -c 'rm -r .git'", "cd .git && rm config",
+    "true && (echo hi; mv a .vscode/tasks.json)", "cp a ./.GIT/x", "x=1 rm -f .opta/*",
+    "sudo nice cat .git/config", "rm sub/../.git/config", "touch '.git'/config",
+    'touch ".g"it/config', "touch .gi\\t/config", "cat <<E > .git/config\nx\nE",
+    "sort -o.git/config x", "find . -exec rm .git/config ;", "touch out/pre-commit",
+    "if true; then rm .envrc; fi", "echo $(rm .git/config)", "git checkout -- .ci/run",
+]  # fmt: skip
+READING = [
+    "cat .git/config", "ls -la .opta", "grep -r x .github/workflows", "git add .github/workflows/x",
+    "git diff -- .ci/run", "cat < .git/config", "head -5 .git/HEAD > out.txt", "make test",
+    "echo 'see .git/config'", "test -f .git/config && echo yes", "rm src/git/config", "",
+    "pytest tests/x.py::y -q", "git commit -m 'change .git'", "python -m x --out=build/y",
+]  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / ".git/hooks").mkdir(parents=True)
+    (tmp_path / "out").symlink_to(".git/hooks")
+    return Project(tmp_path, builtins=BUILTINS)
+
+
+@pytest.mark.parametrize("line", WRITING)
+async def test_a_command_that_names_a_protected_file_needs_a_person_in_every_mode(project, line):
+    project.gate.skip_permissions = True
+    project.gate.approver = None
+    project.rule(Verdict.ALLOW, "run_command")
+    result = await project.call("run_command", command=line)
+    assert result.outcome is Outcome.DENIED
+    assert project.gate.unanswered == 1
+
+
+@pytest.mark.parametrize("line", READING)
+def test_other_commands_are_as_before(project, line):
+    assert protected_by_name(line, project.root) == ""
+
+
+async def test_the_question_says_why_and_offers_no_rule(project):
+    await project.call("run_command", command="touch .git/x")
+    (request,) = project.person.asked
+    assert request.reason == "x: git runs or obeys what stands here"
+    assert request.suggested == ()
+
+
+async def test_the_directory_of_the_command_counts(project):
+    project.gate.skip_permissions = True
+    await project.call("run_command", command="touch config", workdir=".git")
+    assert len(project.person.asked) == 1
+
+
+def test_start_files_and_settings_of_the_person_are_seen_outside_the_project(project):
+    home = os.path.expanduser("~")  # noqa: PTH111
+    assert protected_by_name("tee ~/.bashrc", project.root)
+    assert protected_by_name(f"cp x {home}/.zshrc", project.root)
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_it_fail(text):
+    from pathlib import Path
+
+    protected_by_name(text, Path("/"))

@@ -1,0 +1,34 @@
+"""What the README promises about working on opta."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.row("A45")
+def test_the_readme_names_commands_for_the_tests_and_the_type_check_that_make_knows():
+    readme = (ROOT / "README.md").read_text()
+    targets = set(re.findall(r"^make (\w+)", readme, re.MULTILINE))
+    assert {"test", "check"} <= targets
+    for target in targets:
+        planned = subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=ROOT, capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert planned.returncode == 0, planned.stderr
+    check = subprocess.run(
+        ["make", "--dry-run", "check"], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert "mypy" in check.stdout
+
+
+def test_every_link_of_the_documents_leads_somewhere():
+    for document in [ROOT / "README.md", ROOT / "AGENTS.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"

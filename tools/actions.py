@@ -1,0 +1,202 @@
+"""What a tool does when it is called: built-in code, a plan of steps, or another tool."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Text for a shell.
+
+    `kind` names the shell (`sh`, `bash`, `cmd`, `pwsh`, or the program of a `script`). With
+    `placeholders` False the text is run as written and arguments reach it as environment
+    variables only (X4); with True it is a template whose `{NAME}` places take values.
+    """
+
+    kind: str
+    text: str
+    placeholders: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Argv:
+    """A program and its arguments, started without a shell; each word is a template (X99)."""
+
+    words: tuple[str, ...]
+    placeholders: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UseTool:
+    """Runs another tool. `arguments` maps its parameters to values; texts are templates (C143)."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformCommands:
+    """One command per operating system (`windows`, `linux`, `macos`), and one for all others."""
+
+    default: Shell | None = None
+    platforms: Mapping[str, Shell] = field(default_factory=dict)
+
+
+Command: TypeAlias = Shell | Argv | UseTool | PlatformCommands
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Further tries after a failure: `attempts` besides the first run, the first after `delay_ms`.
+
+    The delay doubles each time unless `fixed` (X48, X49).
+    """
+
+    attempts: int = 0
+    delay_ms: int = 0
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """What becomes of a step's output.
+
+    `limit_bytes` bounds what is kept of each stream; `truncate` False makes more than that an
+    error (X123). `stream` shows lines while they come, in `callback` (console, file, function;
+    X124). `masked` are templates whose values never show (X105).
+    """
+
+    stream: bool = False
+    callback: str = "console"
+    limit_bytes: int = 10 * 1024 * 1024
+    truncate: bool = True
+    masked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of a plan.
+
+    `wait_for` names steps, None where nothing was said (X42). `condition` is an expression, run
+    only when it is true. `fallback` runs with the same shell when all tries failed (X50).
+    """
+
+    name: str
+    command: Command
+    timeout_ms: int | None = None
+    condition: str = ""
+    wait_for: tuple[str, ...] | None = None
+    parallel: bool = False
+    continue_on_error: bool = False
+    retry: Retry = field(default_factory=Retry)
+    fallback: str = ""
+    output: OutputOptions = field(default_factory=OutputOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a declared parameter means beyond its JSON Schema.
+
+    `default` is a value, and where it is text a template over other parameters (X104); `UNSET`
+    where there is none. `escape_shell`: None words, True one word, False raw text (X85).
+    `delimiter` joins arrays (X97). `path` asks for separators to be converted (X117).
+    """
+
+    name: str
+    type: str = "string"
+    default: Any = None
+    has_default: bool = False
+    transform: str = ""
+    format: str = ""
+    escape_shell: bool | None = None
+    delimiter: str | None = None
+    path: bool = False
+    deprecated: str = ""
+    detailed_help: str = ""
+    examples: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEnvironment:
+    """Where and with what a plan's processes run.
+
+    `variables` are templates; `inherit` False leaves a minimal environment (X126). `secrets` are
+    names of variables whose values never show (X105). Directories are templates; empty means the
+    workspace. `arguments_as_variables` hands arguments over in both families of variables (X4).
+    With `placeholders` False variables and directories are taken as written; `confined` asks that
+    the working directory lies in the workspace (B11).
+    """
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    inherit: bool = True
+    secrets: tuple[str, ...] = ()
+    working_directory: str = ""
+    temp_directory: str = ""
+    normalize_paths: bool = False
+    arguments_as_variables: bool = True
+    placeholders: bool = True
+    confined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """What a plan's processes read: `input` is a template for stdin, empty means none (X125)."""
+
+    input: str = ""
+    interactive: bool = False
+    answer_after_ms: int | None = None
+    default_response: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinAction:
+    """Runs code of opta's own, found by `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAction:
+    """Runs steps. A tool of a single command is a plan of one step.
+
+    `cleanup` are commands that run at the end, whatever happened (C389); `delete_temp` removes
+    the call's temporary directory. `ignore_errors` makes a failing plan succeed (X47).
+    """
+
+    steps: tuple[Step, ...]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    environment: PlanEnvironment = field(default_factory=PlanEnvironment)
+    interaction: Interaction = field(default_factory=Interaction)
+    cleanup: tuple[Shell, ...] = ()
+    delete_temp: bool = False
+    ignore_errors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AliasAction:
+    """Is another tool with other defaults (X128). `defaults`: texts are templates."""
+
+    base: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+Action: TypeAlias = BuiltinAction | PlanAction | AliasAction
+
+
+def command_text(command: Command) -> str:
+    """Return a command as its author wrote it, for people to read."""
+    match command:
+        case Shell(text=text):
+            return text
+        case Argv(words):
+            return shlex.join(words)
+        case UseTool(name, arguments):
+            return f"{name} {json.dumps(dict(arguments), ensure_ascii=False)}"
+        case PlatformCommands(default, platforms):
+            texts = [f"{name}: {shell.text}" for name, shell in platforms.items()]
+            return "\n".join([*([default.text] if default else []), *texts])

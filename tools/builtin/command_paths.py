@@ -1,0 +1,65 @@
+"""Whether a shell command names a file that is not written without a question (R27).
+
+Only what its words say can be known: names in variables, in scripts and in other programs' own
+settings stay unseen (docs/permissions.md).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tools.files.paths import absolute_path
+from tools.files.protected import protection
+from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
+
+_READERS = frozenset((
+    "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "egrep", "fgrep", "file", "grep",
+    "head", "ls", "md5sum", "printf", "pwd", "readlink", "realpath", "rg", "sha256sum", "stat",
+    "tail", "test", "tree", "wc", "[", "[[",
+))  # fmt: skip
+"""Programs whose operands are only read. Their options are looked at all the same."""
+
+_GIT_READERS = frozenset(("add", "blame", "commit", "diff", "log", "ls-files", "show", "status"))
+
+
+def protected_by_name(line: str, cwd: Path) -> str:
+    """Say why a command asks in every mode, as far as its words tell; empty if it need not."""
+    reading = read_commands(line)
+    words = dict.fromkeys(reading.targets)
+    for command in reading.commands:
+        words.update(dict.fromkeys(_may_be_written(command)))
+    return next(filter(None, (_reason(word, cwd) for word in words)), "")
+
+
+def _may_be_written(command: SimpleCommand) -> Iterator[str]:
+    program, *arguments = command.words
+    harmless = _only_reads(program_name(program), arguments)
+    for word in arguments:
+        if not word.startswith("-"):
+            if not harmless:
+                yield word
+        elif len(word) > 2:
+            yield word[2:]
+        _, equals, value = word.partition("=")
+        if equals:
+            yield value
+
+
+def _only_reads(program: str, arguments: list[str]) -> bool:
+    if any(word.startswith(("-o", "--o")) for word in arguments):
+        return False
+    return program in _READERS or (
+        program == "git" and arguments[:1] != [] and arguments[0] in _GIT_READERS
+    )
+
+
+def _reason(word: str, cwd: Path) -> str:
+    """Say why the file that a word may name is protected, as it is spelled or where it leads."""
+    with suppress(OSError, ValueError):
+        spelled = os.path.normpath(absolute_path(word, cwd))
+        real = os.path.realpath(spelled)
+        return next(filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))), "")
+    return ""

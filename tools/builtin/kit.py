@@ -1,0 +1,108 @@
+"""What a built-in tool is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tools.actions import BuiltinAction
+from tools.definition import (
+    Effect,
+    Invocation,
+    JsonObject,
+    Origin,
+    Progress,
+    ResolvedCall,
+    Risk,
+    Source,
+    TextDisplay,
+    ToolDefinition,
+    ToolResult,
+)
+from tools.files.workspace import Workspace
+from tools.permissions.grant import Grant
+from tools.permissions.rules import RuleSet
+
+Prepare: TypeAlias = Callable[[ResolvedCall, "Services"], Invocation]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a tool may use.
+
+    `child_env` is the environment of processes (R38); `rules` are those of the gate, for tools
+    that come across files the gate was not asked about; `max_execution_ms` caps every timeout
+    (`tools.maxExecutionTime`, X8).
+    """
+
+    workspace: Workspace
+    child_env: Mapping[str, str]
+    rules: RuleSet = field(default_factory=RuleSet)
+    max_execution_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in: what the model sees, and how a call of it is prepared.
+
+    `prepare` raises ToolError or FileProblem when the call cannot be done. `aliases` maps
+    argument names that models also use to the ones in the schema (`file_path` -> `path`).
+    """
+
+    definition: ToolDefinition
+    prepare: Prepare
+    aliases: Mapping[str, str]
+
+
+def define(  # noqa: PLR0913 - one line per fact of a tool reads better than a builder
+    name: str,
+    description: str,
+    properties: JsonObject,
+    required: list[str],
+    *,
+    risk: Risk,
+    enabled: bool = True,
+    declared_token_cost: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ToolDefinition:
+    """Make the definition of a built-in tool."""
+    return ToolDefinition(
+        name=name,
+        description=description,
+        parameters={"type": "object", "properties": properties, "required": required},
+        action=BuiltinAction(name),
+        origin=Origin(Source.BUILTIN, format="python"),
+        risk=risk,
+        parallel=True,
+        declared_token_cost=declared_token_cost,
+        enabled=enabled,
+        metadata=metadata or {},
+    )
+
+
+def file_key(path: Path) -> frozenset[str]:
+    """Return the `exclusive` key of calls that touch the file `path`."""
+    return frozenset({f"file:{path}"})
+
+
+def failing(
+    title: str,
+    effects: tuple[Effect, ...],
+    problem: Exception,
+    exclusive: frozenset[str] = frozenset(),
+) -> Invocation:
+    """Return an invocation that only tells what is wrong, once reading `effects` is allowed.
+
+    What a message says of a file (its lines, even that it exists) is read access, so a call that
+    fails while it is prepared must not answer before the gate has. With an `exclusive` key it
+    may be right once an earlier call has run.
+    """
+
+    async def run(grant: Grant, progress: Progress) -> ToolResult:
+        raise problem
+
+    return Invocation(
+        title, effects, TextDisplay(title), run, exclusive=exclusive, dependent=bool(exclusive)
+    )

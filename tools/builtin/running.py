@@ -1,0 +1,155 @@
+"""What all tools that start a process share: which program it is, what is asked, how it ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.builtin.command_paths import protected_by_name
+from tools.builtin.kit import Services
+from tools.definition import (
+    CommandDisplay,
+    Effect,
+    EffectKind,
+    Invocation,
+    Outcome,
+    Progress,
+    ResolvedCall,
+    ToolError,
+    ToolResult,
+)
+from tools.engine.output import for_model, live, visible
+from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
+from tools.files.paths import is_within
+from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.grant import Grant
+
+_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line as rules and people see it, and what is started for it.
+
+    `merged` sends stderr into stdout; else it is told only when the command failed (E133).
+    `reads` are paths that it names, for which rules about reading count.
+    """
+
+    line: str
+    argv: tuple[str, ...]
+    cwd: Path
+    timeout_ms: int
+    merged: bool = True
+    reads: tuple[Path, ...] = ()
+
+
+def running(call: ResolvedCall, services: Services, command: Command) -> Invocation:
+    """Prepare a process that may do anything, so that rules or a person must allow it."""
+    workspace = services.workspace
+    protected = protected_by_name(command.line, command.cwd)
+    effects = [Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected)]
+    if command.cwd != workspace.root:
+        # A rule that allows `make test` means the project's, not that of any other directory.
+        effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
+    effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
+    timeout_ms, note = time_limit(services, command.timeout_ms)
+    spec = ProcessSpec(
+        command.argv,
+        command.cwd,
+        services.child_env,
+        timeout_ms,
+        merge_stderr=command.merged,
+    )
+
+    async def run(grant: Grant, progress: Progress) -> ToolResult:
+        try:
+            process = await run_process(grant, call, spec, live(progress))
+        except ProcessStartError as error:
+            raise ToolError(str(error)) from error
+        return result_of(process, timeout_ms, note)
+
+    return Invocation(
+        title=title_of(command.line),
+        effects=tuple(effects),
+        preview=CommandDisplay(command.line, str(command.cwd), note),
+        run=run,
+    )
+
+
+def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:
+    """Return how long a process may take (ms), and a note where a setting shortened it (E82)."""
+    cap_ms = services.max_execution_ms
+    if cap_ms is None or wanted_ms <= cap_ms:
+        return wanted_ms, ""
+    return cap_ms, (
+        f"timeout cut from {wanted_ms / 1000:g} s to {cap_ms / 1000:g} s "
+        "by the setting maxExecutionTime"
+    )
+
+
+def result_of(process: ProcessResult, timeout_ms: int, note: str = "") -> ToolResult:
+    """Return what a process printed, head and tail, and how it ended as the last line.
+
+    `note` says what shortened the timeout, for the case that it was too short.
+    """
+    output = for_model(process.stdout)
+    parts = [output.text.rstrip("\n")]
+    full = output.full_output
+    if process.stderr.total_bytes and process.exit_code != 0:
+        errors = for_model(process.stderr)
+        parts.append(f"[stderr] {errors.text.rstrip()}")
+        full = full or errors.full_output
+    parts.append(_ending(process, timeout_ms))
+    if process.timed_out and note:
+        parts.append(f"[{note}]")
+    text = "\n".join(part for part in parts if part)
+    return ToolResult(
+        text or "(no output)", _outcome(process), exit_code=process.exit_code, full_output=full
+    )
+
+
+def program_path(name: str, services: Services) -> Path | None:
+    """Return the program `name` from PATH, but none that the project brings along (R10)."""
+    found = shutil.which(name, path=services.child_env.get("PATH", os.defpath))
+    if found is None or not os.path.isabs(found):  # noqa: PTH117 - "" and "." in PATH
+        return None
+    path, root = Path(found), services.workspace.root
+    return None if is_within(path, root) or is_within(path.resolve(), root) else path
+
+
+def shell_argv(services: Services) -> tuple[str, ...]:
+    """Return the shell and its option to run a text: bash where there is one, else sh."""
+    bash = program_path("bash", services)
+    return (str(bash) if bash else "/bin/sh", "-c")
+
+
+def working_directory(workspace: Workspace, asked: str | None) -> Path:
+    """Return the directory to run in. Raises FileProblem when there is no such directory."""
+    if not asked:
+        return workspace.root
+    path = workspace.resolve(asked)
+    if not path.is_dir():
+        raise FileProblem(f"The directory {workspace.shown(path)} does not exist.")
+    return path
+
+
+def title_of(line: str) -> str:
+    """Return a command line as one short line."""
+    text = visible(line.replace("\n", " "))
+    return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
+
+
+def _outcome(process: ProcessResult) -> Outcome:
+    if process.timed_out:
+        return Outcome.TIMED_OUT
+    return Outcome.OK if process.exit_code == 0 else Outcome.ERROR
+
+
+def _ending(process: ProcessResult, timeout_ms: int) -> str:
+    if process.timed_out:
+        return f"[timed out after {timeout_ms / 1000:g} s; the command and its children were ended]"
+    if process.signal is not None:
+        return f"[ended by signal {process.signal_name}]"
+    return f"[exit code: {process.exit_code}]" if process.exit_code else ""

@@ -1,0 +1,274 @@
+"""`opta tool validate`: everything that is wrong with tool files, at once, and the safe repairs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tools.actions import AliasAction, PlanAction, PlatformCommands, Shell, UseTool
+from tools.commands.tool.kit import DONE, FAILED, Context, UsageError, as_json
+from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
+from tools.commands.tool.store import ToolFile, ToolStore, decoded, hidden, read_bytes
+from tools.commands.tool.trial import Trial, try_text
+from tools.definition import Scope, ToolDefinition
+from tools.engine.template import Names, TemplateError
+from tools.engine.template_shell import SHELLS, compile_shell
+from tools.formats.cycod_steps import COMMAND_KEYS
+from tools.formats.problems import ToolProblem
+from tools.formats.references import PREDEFINED
+from tools.formats.yaml_repair import find_unquoted, with_blocks
+from tools.sources.files import SEVERAL
+from tools.yamltext import Document, KeyPath, json_path
+
+OPTIONS = (
+    *COMMON_OPTIONS,
+    Option("--all"),
+    Option("--fix"),
+    Option("--detailed"),
+    Option("--format", ("FORMAT",), choices=("text", "json")),
+)
+MOST_ALIASES = 10
+"""So many aliases may stand for each other (X128)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is wrong with one file. `diff` is what `--fix` changed, empty when nothing."""
+
+    file: ToolFile
+    problems: tuple[ToolProblem, ...]
+    diff: str = ""
+
+    @property
+    def valid(self) -> bool:
+        """True when nothing is an error."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+
+def validate(parsed: Parsed, context: Context) -> int:
+    """Check one tool, or all; return 1 when any has an error."""
+    files = _chosen(parsed, context)
+    reports = [_report(file, context, fix=parsed.flag("--fix")) for file in files]
+    if parsed.text("--format", "text") == "json":
+        context.out.write(as_json([_as_data(report) for report in reports]))
+    else:
+        for report in reports:
+            _tell(report, context, detailed=parsed.flag("--detailed"))
+        if parsed.flag("--all"):
+            wrong = sum(not report.valid for report in reports)
+            context.say(f"{len(reports)} checked, {wrong} with errors.")
+    return DONE if all(report.valid for report in reports) else FAILED
+
+
+def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolProblem, ...]:
+    """Return all that is wrong with a file, by its place in it."""
+    found = [*trial.errors, *trial.warnings]
+    if trial.definition is not None:
+        tools = {f.name: f.definition for f in reversed(store.files()) if f.definition is not None}
+        tools.setdefault(trial.definition.name, trial.definition)
+        notes = [*_missing_tools(trial.definition, tools), *_hazards(trial.definition)]
+        if any(covered.path == file.path for covered in hidden(store.files())):
+            notes.append(_Note(("name",), "a nearer tool of this name hides it", warning=True))
+        found += [note.placed(file.document) for note in notes]
+    placed = sorted(found, key=lambda p: (p.line or 0, p.column or 0, p.severity))
+    return tuple(dict.fromkeys(placed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """Something wrong at a key; a tool of one command has no key `steps`."""
+
+    where: KeyPath
+    message: str
+    warning: bool = False
+
+    def placed(self, document: Document) -> ToolProblem:
+        where = self.where
+        if where[:1] == ("steps",) and ("steps",) not in document.positions:
+            where = where[2:]
+        where += next(((key,) for key in COMMAND_KEYS if (*where, key) in document.positions), ())
+        line, column = document.position(where)
+        return ToolProblem(
+            document.path, self.message, line, column, json_path(where), warning=self.warning
+        )
+
+
+def _chosen(parsed: Parsed, context: Context) -> list[ToolFile]:
+    if parsed.flag("--all"):
+        if parsed.words:
+            raise UsageError("validate takes a NAME or --all, not both")
+        return context.store.files(parsed.scope)
+    if not parsed.words:
+        raise UsageError("validate needs the NAME of a tool, or --all")
+    word = parsed.words[0]
+    if "/" in word or Path(word).suffix in (".yaml", ".yml", ".json"):
+        path = Path(word).expanduser()
+        read_bytes(path)
+        return [ToolFile(path.stem, Scope.LOCAL, path)]
+    return [context.store.find(word, parsed.scope)]
+
+
+def _report(file: ToolFile, context: Context, *, fix: bool) -> Report:
+    if file.path.suffix == SEVERAL:
+        return Report(file, file.problems)
+    try:
+        data = read_bytes(file.path)
+    except Exception as error:
+        known = file.problems or (ToolProblem(file.path, str(error)),)
+        return Report(file, known)
+    diff = _fix(file, data, context) if fix else ""
+    trial = try_text(read_bytes(file.path) if diff else data, file.path, file.scope)
+    return Report(file, problems_of(file, trial, context.store), diff)
+
+
+def _fix(file: ToolFile, data: bytes, context: Context) -> str:
+    """Make the repairs that change nothing of what the file means; return the diff (X33)."""
+    if file.path.suffix.lower() == ".json":
+        return ""
+    text = data.decode("utf-8", "surrogateescape")
+    if "\udc80" <= max(text, default="") <= "\udcff" or not find_unquoted(text):
+        return ""
+    text = decoded(data, file.path)
+    fixed = with_blocks(text)
+    context.store.write(file.path, fixed, file.scope)
+    shown = context.shown(file.path)
+    lines = difflib.unified_diff(
+        text.splitlines(), fixed.splitlines(), shown, f"{shown} (fixed)", lineterm=""
+    )
+    return "\n".join(lines)
+
+
+def _missing_tools(tool: ToolDefinition, tools: Mapping[str, ToolDefinition]) -> Iterator[_Note]:
+    """Yield the tools that this one needs and nobody has, and rings of aliases (X128, X129)."""
+    match tool.action:
+        case AliasAction(base=base):
+            message = _broken_chain(tool.name, base, tools)
+            if message:
+                yield _Note(("base-tool",), message)
+        case PlanAction(steps=steps):
+            for position, step in enumerate(steps):
+                command = step.command
+                if isinstance(command, UseTool) and command.name not in tools:
+                    message = f"there is no tool {command.name}{_near(command.name, tools)}"
+                    yield _Note(("steps", position, "use-tool"), message)
+
+
+def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> str:
+    """Return why aliases do not lead to a tool; empty when they do."""
+    chain = [name]
+    while True:
+        if base in chain:
+            return f"the aliases go in a ring: {' -> '.join([*chain, base])}"
+        if base not in tools:
+            return f"base tool {base} not found{_near(base, tools)}"
+        chain.append(base)
+        if len(chain) > MOST_ALIASES:
+            return f"more than {MOST_ALIASES} aliases in a row"
+        action = tools[base].action
+        if not isinstance(action, AliasAction):
+            return ""
+        base = action.base
+
+
+def _near(name: str, tools: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(tools), 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _hazards(tool: ToolDefinition) -> Iterator[_Note]:
+    """Yield where a value can do more than stand for itself (X85, X88)."""
+    if not isinstance(tool.action, PlanAction):
+        return
+    steps = tool.action.steps
+    declared = frozenset(tool.action.parameters)
+    names = Names(declared, PREDEFINED - declared, frozenset(step.name for step in steps))
+    escape = {name: item.escape_shell for name, item in tool.action.parameters.items()}
+    for position, step in enumerate(steps):
+        for shell in _shells(step.command):
+            if shell.placeholders and shell.kind in SHELLS:
+                with suppress(TemplateError):
+                    template = compile_shell(shell.text, names, kind=shell.kind, escape=escape)
+                    for hazard in template.hazards:
+                        message = f"high risk: {hazard.message}"
+                        yield _Note(("steps", position), message, warning=True)
+
+
+def _shells(command: Any) -> list[Shell]:
+    match command:
+        case Shell():
+            return [command]
+        case PlatformCommands(default, platforms):
+            return [shell for shell in (default, *platforms.values()) if shell is not None]
+    return []
+
+
+def _tell(report: Report, context: Context, *, detailed: bool) -> None:
+    file = report.file
+    if report.diff:
+        context.say(f"Fixed {context.shown(file.path)}:\n{report.diff}")
+    if report.valid:
+        warnings = len(report.problems)
+        more = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+        context.say(f"{file.name}: valid{more} ({context.shown(file.path)})")
+    for problem in report.problems:
+        context.say(f"{problem.severity}: {replace(problem, path=_relative(problem, context))}")
+        if detailed:
+            _show_line(problem, file, context)
+    if detailed:
+        _tell_details(file, context)
+    if not report.valid and not report.diff and _fixable(report):
+        context.say("Some of this can be repaired: opta tool validate --fix")
+
+
+def _fixable(report: Report) -> bool:
+    return any("is not YAML as written" in problem.message for problem in report.problems)
+
+
+def _relative(problem: ToolProblem, context: Context) -> Path | None:
+    return Path(context.shown(problem.path)) if problem.path else None
+
+
+def _show_line(problem: ToolProblem, file: ToolFile, context: Context) -> None:
+    try:
+        lines = decoded(read_bytes(file.path), file.path).split("\n")
+    except Exception:
+        return
+    if problem.line and problem.line <= len(lines):
+        context.say(f"    {problem.line} | {lines[problem.line - 1]}")
+
+
+def _tell_details(file: ToolFile, context: Context) -> None:
+    tool = file.definition
+    if tool is None:
+        return
+    context.say(f"  format: {tool.origin.format}, scope: {file.scope.value}")
+    context.say(f"  risk: {tool.risk.name.lower()}, available: {tool.unavailable or 'yes'}")
+    context.say(f"  parameters: {', '.join(tool.parameters.get('properties', {})) or 'none'}")
+    if isinstance(tool.action, PlanAction):
+        context.say(f"  steps: {', '.join(step.name for step in tool.action.steps)}")
+    context.say(f"  tests: {', '.join(test.name for test in tool.tests) or 'none'}")
+
+
+def _as_data(report: Report) -> dict[str, Any]:
+    return {
+        "name": report.file.name,
+        "path": str(report.file.path),
+        "scope": report.file.scope.value,
+        "valid": report.valid,
+        "fixed": bool(report.diff),
+        "problems": [
+            {
+                "severity": problem.severity,
+                "line": problem.line,
+                "column": problem.column,
+                "key": problem.key,
+                "message": problem.message,
+                "fix": problem.hint,
+            }
+            for problem in report.problems
+        ],
+    }

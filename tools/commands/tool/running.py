@@ -1,0 +1,160 @@
+"""`opta tool run`: a tool by hand, the person's own act (X147)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from tools.commands.tool.builder import split_pair, typed
+from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, usable
+from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
+from tools.commands.tool.store import read_bytes
+from tools.definition import (
+    CommandDisplay,
+    DiffDisplay,
+    Display,
+    Invocation,
+    Outcome,
+    TextDisplay,
+    ToolCall,
+    ToolDefinition,
+    ToolError,
+    ToolResult,
+)
+from tools.engine.results import StepResult, StepState
+from tools.events import CallDecided, CallEvent, CallOutput
+
+OPTIONS = (
+    *COMMON_OPTIONS,
+    Option("--param", ("NAME=VALUE",), many=True),
+    Option("--args", ("JSON|@FILE|-",)),
+    Option("--dry-run"),
+    Option("--show-command"),
+)
+TIMED_OUT_CODE = 124
+"""The exit code of a tool that ran out of time, as timeout(1) has it."""
+
+
+def run(parsed: Parsed, context: Context) -> int:
+    """Run a tool; its output is on standard output, its exit code is the answer."""
+    file = context.store.find(parsed.words[0], parsed.scope)
+    tool = usable(file)
+    arguments = _arguments(tool, parsed, context)
+    told = _Told(context)
+    executor = context.executor(tool, told.observe)
+    call = ToolCall("by-hand", tool.name, json.dumps(arguments))
+    if parsed.flag("--dry-run") or parsed.flag("--show-command"):
+        try:
+            invocation = executor.prepare(call)
+        except ToolError as error:
+            raise CommandError(str(error)) from error
+        shown = "\n".join([_shown(invocation.preview), *_warnings(invocation)])
+        if parsed.flag("--dry-run"):
+            context.say(shown)
+            return DONE
+        context.note(shown)
+    return told.ending(asyncio.run(executor.run(call, told.emit)))
+
+
+class _Told:
+    """Passes on what a tool prints: as it comes to a terminal, else byte for byte at the end."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._live = context.out.isatty()
+        self._steps: Sequence[StepResult] | None = None
+        self._refused = ""
+
+    def emit(self, event: CallEvent) -> None:
+        match event:
+            case CallDecided(allowed=False, by=by):
+                self._refused = by
+            case CallOutput(text=text) if self._live:
+                self._context.out.write(text)
+                self._context.out.flush()
+
+    def observe(self, steps: Sequence[StepResult]) -> None:
+        self._steps = steps
+
+    def ending(self, result: ToolResult) -> int:
+        """Say how it ended and return the exit code. Raises CommandError where nothing ran."""
+        if self._refused:
+            raise CommandError(f"Not run: denied by {self._refused}. Nothing was done.")
+        if self._steps is None:
+            raise CommandError(result.text)
+        if not self._live:
+            _write(self._context.out, [step.output for step in self._steps])
+            _write(self._context.err, [step.error for step in self._steps])
+        for step in self._steps:
+            if step.note and (len(self._steps) > 1 or step.state is not StepState.FAILED):
+                self._context.note(f"{step.name}: {step.note}")
+        if result.success:
+            return DONE
+        if result.outcome is Outcome.TIMED_OUT:
+            return TIMED_OUT_CODE
+        codes = [step.exit_code for step in self._steps if step.exit_code]
+        return result.exit_code or (codes[-1] if codes else FAILED)
+
+
+def _write(stream: TextIO, parts: Sequence[bytes]) -> None:
+    stream.flush()
+    for part in parts:
+        stream.buffer.write(part)
+    stream.buffer.flush()
+
+
+def _warnings(invocation: Invocation) -> list[str]:
+    return [f"warning: {warning}" for warning in invocation.warnings]
+
+
+def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[str, Any]:
+    """Return the arguments of the call. Raises UsageError."""
+    arguments = _from_json(parsed.options.get("--args"), context)
+    properties = tool.parameters.get("properties", {})
+    for text in parsed.texts("--param"):
+        name, value = split_pair(text, "--param")
+        if (
+            properties
+            and name not in properties
+            and not tool.parameters.get("additionalProperties")
+        ):
+            raise UsageError(
+                f"{tool.name} has no parameter {name!r}. It has {', '.join(properties)}."
+            )
+        type_ = properties.get(name, {}).get("type", "string")
+        arguments[name] = typed(
+            value, type_ if isinstance(type_, str) else "any", f"--param {name}"
+        )
+    return arguments
+
+
+def _from_json(source: str | None, context: Context) -> dict[str, Any]:
+    if source is None:
+        return {}
+    if source == "-":
+        text, where = context.stdin.read(), "standard input"
+    elif source.startswith("@"):
+        path = Path(source[1:]).expanduser()
+        text, where = read_bytes(path).decode("utf-8", "replace"), str(path)
+    else:
+        text, where = source, "--args"
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise UsageError(f'{where} must be a JSON object, such as {{"NAME": "value"}}')
+    return arguments
+
+
+def _shown(display: Display) -> str:
+    match display:
+        case CommandDisplay(command, cwd, note):
+            return "\n".join(part for part in (command, f"in {cwd}", note) if part)
+        case TextDisplay(text):
+            return text
+        case DiffDisplay(diff=diff):
+            return diff

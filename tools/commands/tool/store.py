@@ -1,0 +1,252 @@
+"""The tool files of the three scopes as a person manages them: found, written and removed.
+
+Reading here obeys nothing, so it needs no trust; what is written is what the person asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tools import storage
+from tools.commands.tool.document import read_document
+from tools.definition import Scope, ToolDefinition, wire_name
+from tools.formats.problems import ToolProblem
+from tools.permissions.trust import ProjectFileError, TrustReport, TrustStore, inspect
+from tools.sources.files import SEVERAL, ToolFiles
+from tools.yamltext import MAX_BYTES, Document, DocumentError
+
+_NAME = re.compile(r"[^\W\d][\w.-]{0,63}", re.ASCII)
+
+
+class StoreError(Exception):
+    """A tool file cannot be found, read or written. The message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class ToolFile:
+    """A file that defines a tool, or tries to: then `definition` is None, `problems` say why."""
+
+    name: str
+    scope: Scope
+    path: Path
+    definition: ToolDefinition | None = None
+    problems: tuple[ToolProblem, ...] = ()
+
+    @cached_property
+    def data(self) -> bytes:
+        """The bytes of the file. Raises StoreError."""
+        return read_bytes(self.path)
+
+    @cached_property
+    def text(self) -> str:
+        """The file as text. Raises StoreError."""
+        return decoded(self.data, self.path)
+
+    @property
+    def document(self) -> Document:
+        """What the file holds. Raises StoreError, for one that holds several tools too."""
+        self.check_alone()
+        try:
+            return read_document(self.data, self.path)
+        except DocumentError as error:
+            raise StoreError(str(error)) from error
+
+    def check_alone(self) -> None:
+        """Raise StoreError for a file that holds several tools."""
+        if self.path.suffix == SEVERAL:
+            raise StoreError(
+                f"{self.name} is a table of {self.path}, which opta leaves as it is. "
+                f"Change or copy [custom_tools.{self.name}] there."
+            )
+
+
+def check_name(name: str) -> str:
+    """Return `name` if a tool can be called that. Raises StoreError."""
+    if _NAME.fullmatch(name):
+        return name
+    raise StoreError(
+        f"{name!r} cannot be the name of a tool: a name begins with a letter and has letters, "
+        "digits, dots, _ and - after it, 64 characters at most"
+    )
+
+
+class ToolStore:
+    """The tool files that a person manages from the directory `root`."""
+
+    def __init__(self, root: Path, places: Sequence[tuple[Scope, Path]], profile: str = "") -> None:
+        """Take the `places` where tools are found, nearest first; `profile` as in ToolFiles."""
+        self.root = root
+        self._profile = profile
+        self._places = list(places)
+        self._own = {
+            Scope.LOCAL: root / ".opta" / "tools",
+            Scope.USER: storage.config_dir() / "tools",
+            Scope.GLOBAL: storage.global_dir() / "tools",
+        }
+
+    def files(self, scope: Scope | None = None) -> list[ToolFile]:
+        """Return the tool files of a scope, or of all, nearest first; unusable ones too."""
+        return [file for file in self._all if scope is None or file.scope is scope]
+
+    def find(self, name: str, scope: Scope | None = None) -> ToolFile:
+        """Return the nearest tool of that name. Raises StoreError, which names similar ones."""
+        from difflib import get_close_matches
+
+        files = self.files(scope)
+        for file in files:
+            if file.name == name:
+                return file
+        where = "any scope" if scope is None else f"the {scope.value} scope"
+        elsewhere = [file for file in self._all if file.name == name]
+        if elsewhere:
+            hint = f" There is one in the {elsewhere[0].scope.value} scope."
+        else:
+            near = get_close_matches(name, [file.name for file in files], 3)
+            hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise StoreError(f"There is no tool {name!r} in {where}.{hint} See `opta tool list`.")
+
+    def exists(self, name: str, scope: Scope) -> ToolFile | None:
+        """Return the tool of that name in a scope, None when there is none."""
+        return next((file for file in self.files(scope) if file.name == name), None)
+
+    @property
+    def problems(self) -> list[ToolProblem]:
+        """What is wrong with the files, in the order of the scopes."""
+        return self._loaded[1]
+
+    def path_for(self, name: str, scope: Scope) -> Path:
+        """Return where a new tool of that name is written."""
+        return self._own[scope] / f"{wire_name(name)}.yaml"
+
+    def write(self, path: Path, text: str, scope: Scope) -> None:
+        """Replace or create a tool file of opta's own. Raises StoreError."""
+        self._check_own(path)
+        self._change(scope, lambda: self._write(path, text.encode(), scope))
+
+    def remove(self, file: ToolFile) -> None:
+        """Delete a tool file of opta's own. Raises StoreError."""
+        self._check_own(file.path)
+        self._change(file.scope, lambda: storage.remove(file.path))
+
+    def _check_own(self, path: Path) -> None:
+        if path.parent not in self._own.values():
+            raise StoreError(
+                f"{path} belongs to another program, and opta leaves it as it is. Change it by "
+                "hand, or copy the tool with `opta tool export` and `opta tool import`."
+            )
+
+    @cached_property
+    def _loaded(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+        return ToolFiles(self._places, self._profile).load()
+
+    @cached_property
+    def _all(self) -> list[ToolFile]:
+        tools, problems = self._loaded
+        found = [_usable(tool, tool.origin.path, problems) for tool in tools if tool.origin.path]
+        usable = {file.path for file in found}
+        for path in dict.fromkeys(p.path for p in problems if p.path and not p.warning):
+            if path not in usable and path.suffix != SEVERAL:
+                own = tuple(p for p in problems if p.path == path)
+                found.append(ToolFile(_name_of(path), self._scope_of(path), path, None, own))
+        order = [place for _, place in self._places]
+        return sorted(found, key=lambda file: (order.index(self._place_of(file.path)), file.path))
+
+    def _place_of(self, path: Path) -> Path:
+        places = [place for _, place in self._places]
+        return next((place for place in places if place in (path, path.parent)), places[-1])
+
+    def _scope_of(self, path: Path) -> Scope:
+        place = self._place_of(path)
+        return next(scope for scope, known in self._places if known == place)
+
+    def _change(self, scope: Scope, change: Callable[[], None]) -> None:
+        """Make a change; the trust in the project covers what the person did to it by hand."""
+        try:
+            before = inspect(self.root) if scope is Scope.LOCAL else None
+            change()
+            if before is not None:
+                self._keep_trust(before)
+        except (storage.StorageError, ProjectFileError) as error:
+            raise StoreError(str(error)) from error
+        except OSError as error:
+            raise StoreError(f"Cannot write: {error}") from error
+        finally:
+            for known in ("_all", "_loaded"):
+                self.__dict__.pop(known, None)
+
+    def _keep_trust(self, before: TrustReport) -> None:
+        trust = TrustStore(storage.state_dir())
+        if before.anything and not trust.trusted(before):
+            return
+        trust.grant(inspect(self.root))
+
+    def _write(self, path: Path, data: bytes, scope: Scope) -> None:
+        below = self.root if scope is Scope.LOCAL else None
+        parents = [path.parent, path.parent.parent]
+        modes = [(entry, mode) for entry in (path, *parents) if (mode := _mode(entry)) is not None]
+        if scope is not Scope.USER:
+            # A project's files are as open as the project, the machine's are for everybody.
+            open_to = _mode(self.root) if scope is Scope.LOCAL else 0o755
+            known = {entry for entry, _ in modes}
+            modes += [(entry, open_to or 0o700) for entry in parents if entry not in known]
+            modes += [(path, (open_to or 0o700) & 0o666)] if path not in known else []
+        storage.write_private(path, data, below=below)
+        for entry, mode in modes:
+            entry.chmod(mode)
+
+
+def _usable(tool: ToolDefinition, path: Path, problems: Sequence[ToolProblem]) -> ToolFile:
+    own = [problem for problem in problems if problem.path == path and path.suffix != SEVERAL]
+    return ToolFile(tool.name, tool.origin.scope or Scope.LOCAL, path, tool, tuple(own))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file a person names, regular and of bounded size. Raises StoreError."""
+    try:
+        if not path.is_file():
+            what = "is not a regular file" if path.exists() else "does not exist"
+            raise StoreError(f"{path} {what}")
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise StoreError(f"{path} has {size:,} bytes; a tool file may have {MAX_BYTES:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {(error.strerror or str(error))}") from error
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """Return the text of a tool file. Raises StoreError."""
+    from tools.yamltext import decode
+
+    try:
+        return decode(data, path)
+    except DocumentError as error:
+        raise StoreError(str(error)) from error
+
+
+def hidden(files: list[ToolFile]) -> Iterator[ToolFile]:
+    """Yield the tools that a nearer tool of the same name hides (X13)."""
+    seen: set[str] = set()
+    for file in files:
+        if file.definition is None:
+            continue
+        if file.name in seen:
+            yield file
+        seen.add(file.name)
+
+
+def _name_of(path: Path) -> str:
+    """Return the name that an unusable file gives its tool, as far as it can be told."""
+    try:
+        content = read_document(read_bytes(path), path).data
+    except (StoreError, DocumentError):
+        return path.stem
+    name = content.get("name") if isinstance(content, dict) else None
+    return name if isinstance(name, str) and name else path.stem
+
+
+def _mode(path: Path) -> int | None:
+    return path.stat().st_mode & 0o777 if path.exists() else None

@@ -1,0 +1,33 @@
+"""Reads a tool file the way it is loaded, and tells everything that is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.definition import Origin, Scope, Source, ToolDefinition
+from tools.formats import read
+from tools.formats.problems import ToolFileError, ToolProblem
+from tools.sources.plan_checks import checked, plan_problems
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a text is as a tool file: a definition, or errors, and in both cases warnings."""
+
+    definition: ToolDefinition | None
+    errors: tuple[ToolProblem, ...] = ()
+    warnings: tuple[ToolProblem, ...] = ()
+
+
+def try_text(text: str | bytes, path: Path, scope: Scope = Scope.LOCAL) -> Trial:
+    """Read `text` as if it stood at `path`."""
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    try:
+        definitions, warnings = read(data, Origin(Source.CUSTOM, "", scope, path))
+    except ToolFileError as error:
+        return Trial(None, error.problems, error.warnings)
+    (definition,) = definitions
+    errors = plan_problems(definition, data)
+    definition, _ = checked(definition, data)
+    return Trial(None if errors else definition, tuple(errors), tuple(warnings))

@@ -1,0 +1,61 @@
+"""The environment that opta's children get (R38, R44, X21)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+PROVIDER_KEYS = frozenset(
+    {
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "AZURE_OPENAI_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "GEMINI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "TOGETHER_API_KEY",
+        "XAI_API_KEY",
+    }
+)
+"""Keys of model providers, which opta itself may hold."""
+
+_OWN_SECRET = re.compile(r"OPTA_\w*(KEY|TOKEN|SECRET|PASSWORD)")
+
+WITHOUT_TERMINAL = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GH_PAGER": "cat",
+    "MANPAGER": "cat",
+    "PAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+}
+"""What keeps programs from asking, paging or opening an editor where nobody could answer."""
+
+
+def child_environment(
+    environ: Mapping[str, str],
+    *,
+    secrets: Collection[str] = (),
+    named: Collection[str] = (),
+) -> dict[str, str]:
+    """Return `environ` for a child: without provider keys, and set up for having no terminal.
+
+    `secrets` are further names to leave out (each configured `api_key_env`); `named` are names
+    that a tool asks for by its own `env` list and therefore gets.
+    """
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in named or not is_secret(name, secrets)
+    }
+    return kept | WITHOUT_TERMINAL
+
+
+def is_secret(name: str, secrets: Collection[str] = ()) -> bool:
+    """Tell whether a variable holds a key or token of opta's own."""
+    return name in PROVIDER_KEYS or name in secrets or _OWN_SECRET.fullmatch(name) is not None

@@ -1,0 +1,304 @@
+"""Starts processes for tools: the only module that does (a test reads the imports).
+
+A process leads a group and session of its own, has no terminal, and takes its group along when it
+ends: what a command left running in the background is asked to end, then killed. A program that
+makes itself a session of its own (a daemon, `setsid`) leaves the group and stays.
+
+There is no asyncio subprocess here: its transports cost more than the start of a small program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from tools.definition import ResolvedCall
+from tools.engine.capture import Capture, Captured
+from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now
+from tools.engine.pipes import PipeReader, PipeWriter, when_ended
+from tools.permissions.grant import Grant
+
+__all__ = [
+    "Captured",
+    "ProcessResult",
+    "ProcessSpec",
+    "ProcessStartError",
+    "StreamFilter",
+    "kill_all",
+    "run_process",
+    "settle",
+    "settle_now",
+]
+
+GRACE_S = 0.2
+"""How long output is still read after the process ended, where its children hold the pipe."""
+
+_AFTER_KILL_S = 1.0
+_LAST_CHUNKS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """What to start. `env` is the whole environment; `stdin` None means closed (/dev/null).
+
+    `merge_stderr` sends stderr into stdout, in the order written. `stdin_delay_ms` is how long
+    nothing comes on stdin first. `descriptors` are open ones that the process gets under the same
+    numbers; they stay the caller's to close.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    timeout_ms: int
+    stdin: bytes | None = None
+    merge_stderr: bool = False
+    stdin_delay_ms: int = 0
+    descriptors: tuple[int, ...] = ()
+
+
+class StreamFilter(Protocol):
+    """Sees the bytes of one stream before anything keeps or shows them."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what may be kept of all that came so far; what it raises ends the process."""
+        ...
+
+    def finish(self) -> bytes:
+        """Return what was held back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResult:
+    """How a process ended. `exit_code` is None when a signal ended it (then `signal` is set)."""
+
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    stdout: Captured
+    stderr: Captured
+    duration_ms: int
+
+    @property
+    def signal_name(self) -> str:
+        """The name of the signal that ended it, or its number where it has none."""
+        try:
+            return signal.Signals(self.signal or 0).name
+        except ValueError:
+            return str(self.signal)
+
+
+class ProcessStartError(Exception):
+    """The program could not be started (missing, not executable, arguments too long)."""
+
+
+async def run_process(
+    grant: Grant,
+    call: ResolvedCall,
+    spec: ProcessSpec,
+    on_output: Callable[[bytes], None] | None = None,
+    filters: tuple[StreamFilter, StreamFilter] | None = None,
+) -> ProcessResult:
+    """Run one process to its end, its deadline or the cancellation of the calling task.
+
+    At the deadline the group is ended (SIGTERM, SIGKILL within 2 s) and the result holds what was
+    printed until then. A cancelled call returns at once; its group is ended in the background.
+    `on_output` gets each piece as it is read; what it raises ends the process and is raised here.
+    `filters` are for stdout and stderr. Raises GrantError, ProcessStartError.
+    """
+    grant.check(call)
+    run = _Run(spec, on_output, filters)
+    try:
+        timed_out = await run.finish()
+    except BaseException:
+        run.abandon()
+        raise
+    return run.result(timed_out)
+
+
+class _Run:
+    """One process from its start to its result."""
+
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        on_output: Callable[[bytes], None] | None,
+        filters: tuple[StreamFilter, StreamFilter] | None,
+    ) -> None:
+        self._spec = spec
+        self._on_output = on_output
+        self._failure: Exception | None = None
+        self._started = time.monotonic()
+        process = _start(spec)
+        self._group = ProcessGroup(process)
+        self._ended = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._stdout, self._stderr = Capture(), Capture()
+        self._filtered = tuple(zip(filters or (), (self._stdout, self._stderr), strict=False))
+        through = filters or (None, None)
+        self._readers = [
+            self._reader(pipe, capture, through[number])
+            for number, (pipe, capture) in enumerate(
+                ((process.stdout, self._stdout), (process.stderr, self._stderr))
+            )
+            if pipe is not None
+        ]
+        self._writer: PipeWriter | None = None
+        self._stdin = cast(FileIO | None, process.stdin)
+        self._feeding: asyncio.TimerHandle | None = None
+        if spec.stdin_delay_ms:
+            loop = asyncio.get_running_loop()
+            self._feeding = loop.call_later(spec.stdin_delay_ms / 1000, self._feed)
+        else:
+            self._feed()
+        self._stop_waiting = when_ended(process, self._ended.set)
+
+    async def finish(self) -> bool:
+        """Wait for the end, making it come at the deadline. True when it had to be made."""
+        timed_out = not await _within(self._spec.timeout_ms / 1000, self._ended)
+        if timed_out:
+            self._group.terminate()
+            if not await _within(KILL_AFTER_S, self._ended):
+                self._group.kill()
+                await _within(_AFTER_KILL_S, self._ended)
+        await _within(GRACE_S, self._drained)
+        self._read_the_rest()
+        for stream, capture in self._filtered:
+            capture.add(stream.finish())
+        if self._failure is not None:
+            raise self._failure
+        return timed_out
+
+    def abandon(self) -> None:
+        """End the group in the background and forget its output."""
+        self._group.end(self._release())
+        self._stdout.discard()
+        self._stderr.discard()
+
+    def result(self, timed_out: bool) -> ProcessResult:
+        """End what is left of the group and say how it went."""
+        self._group.end(self._release())
+        status = self._group.leader.returncode
+        if status is None:
+            status = -signal.SIGKILL if os.name == "posix" else 1
+        return ProcessResult(
+            exit_code=status if status >= 0 else None,
+            signal=-status if status < 0 else None,
+            timed_out=timed_out,
+            stdout=self._stdout.finish(),
+            stderr=self._stderr.finish(),
+            duration_ms=round((time.monotonic() - self._started) * 1000),
+        )
+
+    def _feed(self) -> None:
+        if self._stdin is not None:
+            self._writer, self._stdin = PipeWriter(self._stdin, self._spec.stdin or b""), None
+
+    def _reader(self, pipe: IO[bytes], capture: Capture, stream: StreamFilter | None) -> PipeReader:
+        def take(data: bytes) -> None:
+            if self._failure is not None:
+                return
+            try:
+                data = data if stream is None else stream.feed(data)
+                capture.add(data)
+                if self._on_output is not None:
+                    self._on_output(data)
+            except Exception as error:
+                # Raised where the process is waited for, not in the loop's callback.
+                self._failure = error
+                self._ended.set()
+                self._drained.set()
+
+        return PipeReader(cast(FileIO, pipe), take, self._on_end)
+
+    def _on_end(self) -> None:
+        if all(reader.ended for reader in self._readers):
+            self._drained.set()
+
+    def _read_the_rest(self) -> None:
+        # After a busy moment of the loop the grace may be over with output still in the pipe.
+        for reader in self._readers:
+            for _ in range(_LAST_CHUNKS):
+                if not reader.read():
+                    break
+
+    def _release(self) -> list[FileIO]:
+        self._stop_waiting()
+        if self._feeding is not None:
+            self._feeding.cancel()
+        if self._stdin is not None:
+            self._stdin.close()
+        if self._writer is not None:
+            self._writer.close()
+        return [pipe for reader in self._readers if (pipe := reader.release()) is not None]
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    if not event.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+    return event.is_set()
+
+
+def _start(spec: ProcessSpec) -> subprocess.Popen[bytes]:
+    if not spec.argv:
+        raise ProcessStartError("There is no program to start: the command is empty.")
+    try:
+        return subprocess.Popen(
+            spec.argv,
+            bufsize=0,
+            cwd=spec.cwd,
+            env=spec.env,
+            stdin=subprocess.DEVNULL if spec.stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if spec.merge_stderr else subprocess.PIPE,
+            start_new_session=os.name == "posix",
+            pass_fds=spec.descriptors,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    except (OSError, ValueError) as error:
+        raise ProcessStartError(_why_not_started(spec, error)) from error
+
+
+def _why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:
+    program = spec.argv[0]
+    if not isinstance(error, OSError):
+        reason = f"an argument or environment value is not valid ({error})"
+    elif not spec.cwd.is_dir():
+        reason = f"the directory {spec.cwd} does not exist"
+    elif error.errno == errno.ENOENT:
+        reason = _why_not_found(program, spec.cwd / program)
+    elif error.errno == errno.EACCES and not os.access(spec.cwd, os.X_OK):
+        reason = f"no permission to enter {spec.cwd}"
+    else:
+        reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return f"Cannot start {program!r}: {reason}."
+
+
+def _why_not_found(program: str, path: Path) -> str:
+    if os.sep not in program:
+        return "there is no such program on PATH; install it or give its path"
+    if path.is_file():
+        return "the interpreter named in its first line does not exist"
+    return f"there is no file {path}"
+
+
+_NOT_EXECUTABLE = "it is not executable (chmod +x may be missing)"
+_REASONS = {
+    errno.EACCES: _NOT_EXECUTABLE,
+    errno.EISDIR: _NOT_EXECUTABLE,
+    errno.ENOEXEC: "it is not a program for this machine and has no #! first line",
+    errno.E2BIG: "its arguments and environment are longer than the system allows; pass the data "
+    "on standard input or in a file",
+}

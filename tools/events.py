@@ -1,0 +1,59 @@
+"""What happens to one call, as the executor tells it: proposed, decided, started, output, finished.
+
+Front ends and the journal see these among the events of `agent.events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tools.definition import Display, ToolCall, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class CallProposed:
+    """The model asked for a call; nothing was decided yet."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecided:
+    """The gate decided. `by` names the rule, flag or person; `title` is the call in a few words."""
+
+    call: ToolCall
+    title: str
+    preview: Display
+    allowed: bool
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The call is about to run. Written to the journal before anything happens (R47)."""
+
+    call: ToolCall
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutput:
+    """A piece of live output, safe for a terminal."""
+
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """The call has its result, whatever it is. Exactly one for every `CallProposed`."""
+
+    call: ToolCall
+    title: str
+    result: ToolResult
+
+
+CallEvent: TypeAlias = CallProposed | CallDecided | CallStarted | CallOutput | CallFinished
+Emit: TypeAlias = Callable[[CallEvent], None]

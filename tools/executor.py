@@ -1,0 +1,342 @@
+"""The one path of a call: find, validate, ask, run, report.
+
+All calls of one message are prepared and asked in order, then run at the same time; calls that
+share an exclusive key keep their order. What is made from what an earlier call leaves (the second
+edit of a file) waits for the next round: it is prepared and asked when that call has run. Whatever
+happens, every call gets exactly one result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tools.actions import BuiltinAction
+from tools.builtin.kit import Builtin, Services
+from tools.definition import (
+    EffectKind,
+    Invocation,
+    JsonObject,
+    Outcome,
+    ResolvedCall,
+    ToolCall,
+    ToolDefinition,
+    ToolError,
+    ToolResult,
+)
+from tools.engine.output import sanitize
+from tools.engine.run import Observe, prepare_plan
+from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted, Emit
+from tools.files.workspace import FileProblem
+from tools.permissions.gate import Decision, PermissionGate
+from tools.permissions.grant import Grant, GrantError
+from tools.registry import ToolRegistry
+from tools.schema import check_arguments, parse_arguments
+
+NOT_RUN = "Not run: the user refused an earlier call of this message. Nothing was done."
+STOPPED_BEFORE = "Not run: the user interrupted before it started. Nothing was done."
+STOPPED_DURING = (
+    "Interrupted by the user after {seconds:.1f} s; the outcome is unknown. "
+    "Check before doing it again."
+)
+
+MAX_RUNNING = 32
+"""How many calls of a message run at the same time: each may hold several file descriptors."""
+
+_FAILURE_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTools:
+    """The tools that a custom tool may be made of: all that are known, on or off."""
+
+    registry: ToolRegistry
+
+    def find(self, name: str) -> ToolDefinition | None:
+        """Return the tool of this name."""
+        entry = self.registry.find(name)
+        return None if entry is None else entry.definition
+
+    def check(self, tool: ToolDefinition, arguments: JsonObject) -> JsonObject:
+        """Return the arguments as the tool wants them. Raises ToolError."""
+        return check_arguments(tool, arguments, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A call that may run."""
+
+    call: ToolCall
+    invocation: Invocation
+    grant: Grant
+
+
+class ToolExecutor:
+    """Runs tool calls of every source. The only caller of what a tool does."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        gate: PermissionGate,
+        builtins: Mapping[str, Builtin],
+        services: Services,
+        *,
+        note_for: Callable[[Iterable[Path]], str] = lambda _: "",
+        observe: Observe | None = None,
+    ) -> None:
+        """Make an executor.
+
+        `note_for` gets the paths a call touched and returns text to add to its result for the
+        model (directory instructions on first touch), or nothing. `observe` gets what the steps
+        of every custom tool gave.
+        """
+        self.registry = registry
+        self.gate = gate
+        self._builtins = builtins
+        self._services = services
+        self._note_for = note_for
+        self._observe = observe
+
+    def batch(self, calls: Sequence[ToolCall], emit: Emit) -> CallBatch:
+        """Take the calls of one message. Nothing happens before `CallBatch.run`."""
+        return CallBatch(self, calls, emit)
+
+    async def run_as_person(self, call: ToolCall, emit: Emit) -> ToolResult:
+        """Run a call that the person typed: shown, not asked (R48)."""
+        batch = CallBatch(self, [call], emit, by_person=True)
+        try:
+            await batch.run()
+        finally:
+            batch.close()
+        return batch.results()[0]
+
+    def resolve(self, call: ToolCall) -> ResolvedCall:
+        """Find the tool and check the arguments. Raises ToolError with the text for the model."""
+        entry = self.registry.find(call.name)
+        if entry is None:
+            raise ToolError(self._unknown(call.name))
+        if not entry.enabled:
+            raise ToolError(f"The tool {call.name} is off ({entry.reason}). Go on without it.")
+        builtin = self._builtin(entry.definition)
+        arguments = check_arguments(
+            entry.definition,
+            parse_arguments(call.arguments_json),
+            builtin.aliases if builtin else {},
+        )
+        return ResolvedCall(call.id, entry.definition, arguments)
+
+    def prepare(self, resolved: ResolvedCall) -> Invocation:
+        """Let the tool say what it will do. Raises ToolError or FileProblem."""
+        builtin = self._builtin(resolved.tool)
+        if builtin is not None:
+            return builtin.prepare(resolved, self._services)
+        return prepare_plan(
+            resolved,
+            root=self._services.workspace.root,
+            child_env=self._services.child_env,
+            tools=OtherTools(self.registry),
+            observe=self._observe,
+        )
+
+    async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
+        """Run one allowed call and turn every failure into a result."""
+        emit(CallStarted(ready.call, ready.invocation.title))
+        try:
+            result = await ready.invocation.run(
+                ready.grant, lambda text: emit(CallOutput(ready.call.id, text))
+            )
+        except GrantError:
+            raise
+        except Exception as error:
+            return _failure(error)
+        note = self._note_for(_touched(ready.invocation))
+        return replace(result, text=f"{result.text}\n\n{note}") if note else result
+
+    def _builtin(self, definition: ToolDefinition) -> Builtin | None:
+        action = definition.action
+        return self._builtins[action.name] if isinstance(action, BuiltinAction) else None
+
+    def _unknown(self, name: str) -> str:
+        if not name.strip():
+            # A list of names would only feed models that echo call syntax.
+            return "The tool call has no name. Nothing was done."
+        near = self.registry.nearest(name)
+        hint = f" Nearest names: {', '.join(near)}." if near else ""
+        return f"There is no tool {name!r}. Nothing was done.{hint}"
+
+
+class CallBatch:
+    """The calls of one message on their way to their results."""
+
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        calls: Sequence[ToolCall],
+        emit: Emit,
+        *,
+        by_person: bool = False,
+    ) -> None:
+        self._executor = executor
+        self._calls = tuple(calls)
+        self._emit = emit
+        self._by_person = by_person
+        self._results: dict[int, ToolResult] = {}
+        self._started: dict[int, float] = {}
+        self._titles: dict[int, str] = {}
+        self._resolved: dict[int, ResolvedCall] = {}
+        self._places = asyncio.Semaphore(MAX_RUNNING)
+
+    @property
+    def valid(self) -> int:
+        """How many calls name a tool that is on, with arguments that fit."""
+        return len(self._resolved)
+
+    async def run(self) -> None:
+        """Prepare, ask and run. When cancelled, `close` gives the unfinished calls their result."""
+        for call in self._calls:
+            self._emit(CallProposed(call))
+        waiting: Sequence[int] = range(len(self._calls))
+        while waiting:
+            waiting = await self._round(waiting)
+
+    def close(self) -> None:
+        """Give every call that has no result one that says it was interrupted."""
+        for position in range(len(self._calls)):
+            if position in self._results:
+                continue
+            started = self._started.get(position)
+            if started is None:
+                self._finish(position, ToolResult(STOPPED_BEFORE, Outcome.CANCELLED))
+                continue
+            elapsed = time.monotonic() - started
+            self._finish(
+                position,
+                ToolResult(
+                    STOPPED_DURING.format(seconds=elapsed),
+                    Outcome.CANCELLED,
+                    duration_ms=round(elapsed * 1000),
+                ),
+            )
+
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results in call order; complete once `run` returned or `close` was called."""
+        return tuple(self._results[position] for position in range(len(self._calls)))
+
+    async def _round(self, positions: Sequence[int]) -> list[int]:
+        """Ask for what can be asked now, run what was allowed; return what has to wait."""
+        ready: dict[int, _Ready] = {}
+        later: list[int] = []
+        running, waiting = set[str](), set[str]()
+        for position in positions:
+            prepared = await self._prepare(position)
+            if isinstance(prepared, ToolResult):
+                self._finish(position, prepared)
+                continue
+            keys = prepared.exclusive
+            if keys & waiting or (prepared.dependent and keys & running):
+                later.append(position)
+                waiting |= keys
+                continue
+            admitted = await self._admit(position, prepared)
+            if isinstance(admitted, _Ready):
+                ready[position] = admitted
+                running |= keys
+                continue
+            self._finish(position, admitted)
+            if admitted.stop_turn:
+                self._refuse(p for p in positions if p not in ready)
+                later = []
+                break
+        await self._run_all(ready)
+        return later
+
+    def _refuse(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            if position not in self._results:
+                self._finish(position, ToolResult(NOT_RUN, Outcome.DENIED))
+
+    async def _prepare(self, position: int) -> Invocation | ToolResult:
+        try:
+            if position not in self._resolved:
+                self._resolved[position] = self._executor.resolve(self._calls[position])
+            # Preparing reads files (for a diff, say): not on the loop that draws the screen.
+            return await asyncio.to_thread(self._executor.prepare, self._resolved[position])
+        except Exception as error:
+            return _failure(error)
+
+    async def _admit(self, position: int, invocation: Invocation) -> _Ready | ToolResult:
+        call = self._calls[position]
+        self._titles[position] = invocation.title
+        decision = await self._decide(self._resolved[position], invocation)
+        self._emit(
+            CallDecided(
+                call,
+                invocation.title,
+                invocation.preview,
+                decision.grant is not None,
+                decision.by,
+            )
+        )
+        if decision.grant is None:
+            return ToolResult(decision.message, Outcome.DENIED, stop_turn=decision.stop_turn)
+        return _Ready(call, invocation, decision.grant)
+
+    async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:
+        if self._by_person:
+            return self._executor.gate.authorise_person(resolved, invocation, "typed by you")
+        return await self._executor.gate.authorise(resolved, invocation)
+
+    async def _run_all(self, ready: Mapping[int, _Ready]) -> None:
+        if len(ready) == 1:
+            ((position, only),) = ready.items()
+            await self._run_one(position, only)
+            return
+        last: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            for position, item in ready.items():
+                before = {last[key] for key in item.invocation.exclusive if key in last}
+                task = group.create_task(self._run_one(position, item, before))
+                last.update(dict.fromkeys(item.invocation.exclusive, task))
+
+    async def _run_one(
+        self, position: int, ready: _Ready, before: Iterable[asyncio.Task[None]] = ()
+    ) -> None:
+        for task in before:
+            await asyncio.wait([task])
+        async with self._places:
+            await self._run_now(position, ready)
+
+    async def _run_now(self, position: int, ready: _Ready) -> None:
+        started = time.monotonic()
+        self._started[position] = started
+        result = await self._executor.run(ready, self._emit)
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        self._finish(position, replace(result, duration_ms=elapsed_ms))
+
+    def _finish(self, position: int, result: ToolResult) -> None:
+        call = self._calls[position]
+        # Messages repeat names that the model or a directory made up (R36).
+        result = replace(result, text=sanitize(result.text))
+        self._results[position] = result
+        self._emit(CallFinished(call, self._titles.get(position, call.name), result))
+
+
+def _failure(error: Exception) -> ToolResult:
+    """Say what went wrong. A defect of one tool must cost one call, never the conversation."""
+    if isinstance(error, ToolError | FileProblem):
+        return ToolResult(str(error), Outcome.ERROR)
+    said = f"The tool failed: {type(error).__name__}: {error}"
+    return ToolResult(
+        said if len(said) <= _FAILURE_CHARS else f"{said[:_FAILURE_CHARS]}…", Outcome.ERROR
+    )
+
+
+def _touched(invocation: Invocation) -> list[Path]:
+    return [
+        Path(effect.value)
+        for effect in invocation.effects
+        if effect.inside and effect.kind in (EffectKind.READ, EffectKind.WRITE)
+    ]

@@ -1,0 +1,1 @@
+"""The files of the person's project: paths, reading, writing, editing, walking."""

@@ -1,0 +1,89 @@
+"""Which files a project ignores: nested `.gitignore` files, the nearest deciding (gitignore(5))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_MAX_BYTES = 1024 * 1024
+_MAX_STARS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The patterns of one file, for what lies below `base` (with a slash at its end)."""
+
+    base: str
+    spec: GitIgnoreSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """The ignore rules in force in one directory, nearest first."""
+
+    rules: tuple[_Rules, ...] = ()
+
+    @classmethod
+    def above(cls, directory: Path, root: Path) -> Ignores:
+        """Return the rules that hold in `directory` from the directories down from `root`.
+
+        A directory that is itself ignored was asked for by name: then only rules below it count.
+        """
+        ignores = cls()
+        above = [*reversed(directory.parents), directory] if directory != root else [root]
+        for parent in above:
+            if parent != root and root not in parent.parents:
+                continue
+            if parent != root and ignores.ignored(f"{parent}/", is_directory=True):
+                return cls().within(directory)
+            ignores = ignores.within(parent)
+        return ignores
+
+    def within(self, directory: Path) -> Ignores:
+        """Add the rules that `directory` brings along."""
+        lines = _lines(directory / ".gitignore")
+        if (directory / ".git").is_dir():
+            lines = _lines(directory / ".git/info/exclude") + lines
+        patterns = [line for line in lines if line.strip() and not line.startswith("#")]
+        if not patterns:
+            return self
+        rules = _Rules(f"{directory}/".replace("//", "/"), _spec(patterns))
+        return Ignores((rules, *self.rules))
+
+    def ignored(self, path: str, *, is_directory: bool = False) -> bool:
+        """True when the nearest rule that speaks of the absolute `path` ignores it."""
+        for rules in self.rules:
+            relative = path.removeprefix(rules.base).rstrip("/")
+            verdict = rules.spec.check_file(f"{relative}/" if is_directory else relative).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def _spec(patterns: list[str]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec
+
+    usable = []
+    for pattern in patterns:
+        # Each star multiplies what a regular expression tries: such a pattern would hang (R42).
+        if any(name.count("*") > _MAX_STARS and name != "**" for name in pattern.split("/")):
+            continue
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError:
+            continue
+        usable.append(pattern)
+    return GitIgnoreSpec.from_lines(usable)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MAX_BYTES:
+            return []
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,173 @@
+"""Which files ask although rules or modes would allow them, and why, in words for the person.
+
+`protection` is about writing what later runs or decides (R27); `sensitivity` about reading
+secrets (R40). Names are compared folded, so that no spelling a file system accepts gets past.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from fnmatch import fnmatchcase, translate
+from functools import cache
+from pathlib import Path
+
+from tools import storage
+from tools.files.paths import folded_name, is_within
+
+_GIT = "git runs or obeys what stands here"
+_OWN = "this is configuration that opta reads"
+_AGENT = "another agent obeys what stands here"
+_CI = "the build server runs what stands here"
+_EDITOR = "the editor runs or obeys what stands here"
+_START = "this runs when a shell or session starts"
+
+_PROTECTED_DIRECTORIES = {
+    ".git": _GIT, ".husky": _GIT, ".githooks": _GIT,
+    ".opta": _OWN, ".cycod": _OWN, ".mimir": _OWN, ".codex": _OWN,
+    ".claude": _AGENT, ".gemini": _AGENT, ".qwen": _AGENT, ".opencode": _AGENT,
+    ".circleci": _CI, ".buildkite": _CI, ".teamcity": _CI, ".woodpecker": _CI, ".ci": _CI,
+    ".vscode": _EDITOR, ".idea": _EDITOR, ".cursor": _EDITOR, ".zed": _EDITOR,
+    ".fleet": _EDITOR, ".devcontainer": _EDITOR,
+}  # fmt: skip
+"""Nothing below a directory of such a name is written without a question."""
+
+_PROTECTED_PAIRS = {
+    (".github", "workflows"): _CI, (".github", "actions"): _CI, (".gitlab", "ci"): _CI,
+    (".config", "fish"): _START, (".config", "autostart"): _START, (".config", "systemd"): _START,
+    (".config", "git"): _GIT, ("library", "launchagents"): _START,
+}  # fmt: skip
+
+_PROTECTED_FILES = {
+    ".mcp.json": "this file starts MCP servers",
+    ".gitlab-ci.yml": _CI, ".travis.yml": _CI, "azure-pipelines.yml": _CI, "jenkinsfile": _CI,
+    "bitbucket-pipelines.yml": _CI, ".drone.yml": _CI, ".woodpecker.yml": _CI,
+    "appveyor.yml": _CI, ".appveyor.yml": _CI, ".cirrus.yml": _CI,
+    ".exrc": _EDITOR, ".nvimrc": _EDITOR, ".nvim.lua": _EDITOR, ".vimrc": _EDITOR,
+    ".dir-locals.el": _EDITOR, ".devcontainer.json": _EDITOR, "*.code-workspace": _EDITOR,
+    ".envrc": _START,
+}  # fmt: skip
+
+_START_FILES = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc",
+    ".login", ".logout", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc",
+    ".pam_environment", ".gitconfig", ".tmux.conf", ".screenrc",
+)  # fmt: skip
+
+_SECRET_FILES = {
+    ".env": "environment files hold secrets", "*.env": "environment files hold secrets",
+    ".env.*": "environment files hold secrets", ".envrc": "environment files hold secrets",
+    "id_rsa*": "it looks like a private key", "id_dsa*": "it looks like a private key",
+    "id_ecdsa*": "it looks like a private key", "id_ed25519*": "it looks like a private key",
+    "*.pem": "it looks like a private key", "*.key": "it looks like a private key",
+    "*.ppk": "it looks like a private key", "*.p12": "it looks like a key store",
+    "*.pfx": "it looks like a key store", "*.jks": "it looks like a key store",
+    "*.keystore": "it looks like a key store", "*.kdbx": "it is a password store",
+    "ssh_host_*_key": "it is a private key", ".netrc": "it holds logins",
+    "_netrc": "it holds logins", ".pgpass": "it holds logins", ".my.cnf": "it holds logins",
+    ".npmrc": "it may hold a token", ".pypirc": "it may hold a token",
+    ".git-credentials": "it holds logins", ".dockercfg": "it holds logins",
+    ".vault-token": "it holds a token", ".htpasswd": "it holds logins",
+    "credentials.tfrc.json": "it holds a token",
+}  # fmt: skip
+
+_HARMLESS = ("*.example", "*.sample", "*.template", "*.dist", "*.defaults", "*.pub")
+
+_SECRET_NAME, _HARMLESS_NAME = (
+    re.compile("|".join(map(translate, patterns))) for patterns in (_SECRET_FILES, _HARMLESS)
+)
+
+_SECRET_DIRECTORIES = {
+    ".ssh", ".aws", ".azure", ".gnupg", ".password-store", ".kube", ".docker", "keychains",
+    "keyrings", "gcloud", ".terraform.d", ".mozilla",
+}  # fmt: skip
+
+_SECRET_PAIRS = {
+    (".config", "gh"), (".config", "hub"), (".config", "op"), (".cargo", "credentials"),
+    (".cargo", "credentials.toml"), (".gem", "credentials"), (".config", "google-chrome"),
+    (".config", "chromium"), ("etc", "shadow"), ("etc", "gshadow"),
+}  # fmt: skip
+
+
+def protection(path: Path) -> str:
+    """Say why writing `path` asks in every mode, or return an empty text (R27)."""
+    names = _folded(path)
+    reason = (
+        _first(_PROTECTED_DIRECTORIES.get(name, "") for name in names)
+        or _first(_PROTECTED_PAIRS.get(pair, "") for pair in itertools.pairwise(names))
+        # `git~1` is what Windows calls `.git` for programs that know only short names.
+        or (_GIT if any(name.startswith("git~") for name in names) else "")
+        or _by_pattern(names[-1], _PROTECTED_FILES)
+        or (_OWN if any(is_within(path, own) for own in _own_directories()) else "")
+        or (_START if any(_same_name(path, start) for start in _start_files()) else "")
+    )
+    return f"{path.name}: {reason}" if reason else ""
+
+
+def sensitivity(path: Path) -> str:
+    """Say why `path` asks even to be read, or return an empty text (R40)."""
+    names = _folded(path)
+    if not _SECRET_DIRECTORIES.isdisjoint(names) or not _SECRET_PAIRS.isdisjoint(
+        itertools.pairwise(names)
+    ):
+        return f"{path.name}: it lies in a store of keys or logins"
+    # A search asks this of every file: nearly all are settled by one look at the name.
+    if _SECRET_NAME.match(names[-1]) is None or _HARMLESS_NAME.match(names[-1]):
+        return ""
+    reason = _by_pattern(names[-1], _SECRET_FILES)
+    return f"{path.name}: {reason}" if reason else ""
+
+
+def secret_patterns() -> tuple[str, ...]:
+    """Return glob patterns for the names of files that hold secrets."""
+    return (*_SECRET_FILES, *(f"{name}/**" for name in sorted(_SECRET_DIRECTORIES)))
+
+
+def _folded(path: Path) -> list[str]:
+    return [folded_name(part) for part in path.parts]
+
+
+def _by_pattern(name: str, table: dict[str, str]) -> str:
+    return _first(reason for pattern, reason in table.items() if fnmatchcase(name, pattern))
+
+
+def _first(reasons: Iterator[str]) -> str:
+    return next((reason for reason in reasons if reason), "")
+
+
+def _same_name(path: Path, other: Path) -> bool:
+    return path.parent == other.parent and folded_name(path.name) == folded_name(other.name)
+
+
+def _own_directories() -> list[Path]:
+    found = [storage.global_dir()]
+    for directory in (storage.config_dir, storage.state_dir):
+        with suppress(storage.StorageError):
+            found.append(directory())
+    return [Path(os.path.realpath(directory)) for directory in found]
+
+
+def _start_files() -> Iterator[Path]:
+    """The shell start files of the home directory, and what they are links to."""
+    home = _home()
+    if home is None:
+        return
+    for name in _START_FILES:
+        yield home / name
+        if (home / name).is_symlink():
+            yield Path(os.path.realpath(home / name))
+
+
+@cache
+def _real_home(home: str) -> Path:
+    return Path(os.path.realpath(home))
+
+
+def _home() -> Path | None:
+    with suppress(RuntimeError):
+        return _real_home(str(Path.home()))
+    return None

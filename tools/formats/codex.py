@@ -1,0 +1,224 @@
+"""Reads the tools of a Codex `config.toml`: tables `[custom_tools.<name>]`.
+
+Their arguments arrive as JSON in `CODEX_TOOL_ARGS_JSON`; nothing is substituted. Whatever else the
+file holds is Codex's own and not looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tools.actions import Argv, Command, PlanAction, PlanEnvironment, Shell, Step
+from tools.definition import Limits, Origin, Risk, Security, ToolDefinition
+from tools.formats.fields import Key, Kind, read_fields, table
+from tools.formats.findings import Findings, kind_of
+from tools.formats.json_schema import NO_PARAMETERS, check_parameters
+from tools.formats.problems import ToolFileError, ToolProblem
+from tools.yamltext import Document, DocumentError, KeyPath, Position, decode
+
+DEFAULT_TIMEOUT_MS = 60_000
+MAX_DEPTH = 64
+
+KEYS = table(
+    Key("command", Kind.VALUE, 'what to run: ["program", "argument"], or a shell command',
+        required=True),
+    Key("description", Kind.TEXT, "what it does and when to use it"),
+    Key("parameters", Kind.VALUE, "JSON Schema of its arguments"),
+    Key("cwd", Kind.TEXT, "where it runs, within the workspace"),
+    Key("env", Kind.VARIABLES, "environment variables"),
+    Key("timeout", Kind.DEADLINE, "milliseconds a call may take, 60000 unless given"),
+    Key("timeout_ms", Kind.DEADLINE, "the same as timeout"),
+    Key("with_escalated_permissions", Kind.FLAG, "ask before every call"),
+    Key("parallel", Kind.FLAG, "calls of one message may run at the same time"),
+)  # fmt: skip
+
+_INJECTED = ("CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID")
+_TABLE = re.compile(r"[ \t]*\[[ \t]*(?P<name>[^\[\]#\n]+)\][ \t]*(?:#.*)?")
+_NAME_PART = re.compile(r"""[ \t]*(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(?:\.|$)""")
+
+
+def read(
+    data: bytes, origin: Origin, *, profile: str = ""
+) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+    """Return the tools of a `config.toml`, sorted by name, and what is wrong with it.
+
+    `profile` names a table `[profiles.<name>]` whose `custom_tools` are added and win; empty
+    means the one the file's own `profile` key names. A tool that is wrong is left out, with its
+    problems, and the others are returned. Raises ToolFileError when the text is not TOML.
+    """
+    document = _parse(data, origin.path or Path("-"))
+    problems: list[ToolProblem] = []
+    tools: list[ToolDefinition] = []
+    for name, (where, table_) in sorted(_tables(document, profile, problems).items()):
+        findings = Findings(document)
+        definition = _read_tool(findings, name, table_, where, origin)
+        problems += [*findings.errors, *findings.warnings]
+        if definition is not None:
+            tools.append(definition)
+    return tools, problems
+
+
+def _parse(data: bytes, path: Path) -> Document:
+    try:
+        text = decode(data, path)
+        content = tomllib.loads(text)
+    except DocumentError as error:
+        problem = ToolProblem(path, error.message, error.line, error.column, error.key, error.hint)
+        raise ToolFileError([problem]) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ToolFileError([_syntax_problem(error, text, path)]) from None
+    except ValueError as error:
+        raise ToolFileError([ToolProblem(path, f"this is not TOML: {error}")]) from None
+    return Document(path, content, _positions(text))
+
+
+def _syntax_problem(error: Exception, text: str, path: Path) -> ToolProblem:
+    message, _, place = str(error).partition(" (at ")
+    found = re.match(r"line (\d+), column (\d+)", place)
+    if found:
+        line, column = int(found[1]), int(found[2])
+    else:
+        last = text.rstrip("\n").split("\n")
+        line, column = len(last), len(last[-1]) + 1
+    told = f"{message[:1].lower()}{message[1:]}"
+    if isinstance(error, RecursionError):
+        told = "values are nested too deeply"
+    return ToolProblem(path, f"this is not TOML: {told}", line, column)
+
+
+def _positions(text: str) -> dict[KeyPath, Position]:
+    """Return where the headers of tables stand; a key is placed by its table."""
+    positions: dict[KeyPath, Position] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        header = _TABLE.fullmatch(line.rstrip("\r")) if "[" in line else None
+        if header:
+            parts = _NAME_PART.findall(header["name"])
+            path = tuple(double or single or bare for double, single, bare in parts)
+            positions.setdefault(path, (number, line.index("[") + 1))
+    return positions
+
+
+def _tables(
+    document: Document, profile: str, problems: list[ToolProblem]
+) -> dict[str, tuple[KeyPath, Any]]:
+    """Return the table of each tool by name, with its place."""
+    content: Mapping[str, Any] = document.data
+    findings = Findings(document)
+    found = _tables_below(findings, content, ())
+    name = profile or content.get("profile", "")
+    profiles = content.get("profiles", {})
+    if isinstance(name, str) and isinstance(profiles, dict) and name in profiles:
+        found |= _tables_below(findings, profiles[name], ("profiles", name))
+    elif profile:
+        findings.error(("profiles",), f"there is no profile {profile!r}")
+    problems += findings.errors
+    return found
+
+
+def _tables_below(
+    findings: Findings, content: object, where: KeyPath
+) -> dict[str, tuple[KeyPath, Any]]:
+    tables = content.get("custom_tools", {}) if isinstance(content, dict) else {}
+    where = (*where, "custom_tools")
+    if not isinstance(tables, dict):
+        findings.error(where, f"must be tables [custom_tools.<name>]: found {kind_of(tables)}")
+        return {}
+    found: dict[str, tuple[KeyPath, Any]] = {}
+    for name, data in tables.items():
+        try:
+            found[name] = ((*where, name), _plain(data))
+        except RecursionError:
+            findings.error((*where, name), f"is nested deeper than {MAX_DEPTH} levels")
+    return found
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Write what JSON has no word for (dates, infinite numbers) as text."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, dict):
+        return {key: _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, depth + 1) for item in value]
+    if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
+
+
+def _read_tool(
+    findings: Findings, name: str, data: object, where: KeyPath, origin: Origin
+) -> ToolDefinition | None:
+    given = read_fields(findings, data, KEYS, where)
+    command = None
+    if "command" in given:
+        command = _command(findings, given["command"], (*where, "command"))
+    parameters = _parameters(findings, given, where)
+    _check(findings, name, given, where)
+    if findings.errors or command is None:
+        return None
+    escalated = given.get("with_escalated_permissions", False)
+    times = [given[key] for key in ("timeout", "timeout_ms") if key in given]
+    return ToolDefinition(
+        name=name,
+        description=given.get("description") or f"Run {_first_word(command)}",
+        parameters=parameters,
+        action=PlanAction(
+            (Step(name, command),),
+            environment=PlanEnvironment(
+                variables=given.get("env", {}),
+                working_directory=given.get("cwd", ""),
+                placeholders=False,
+                confined=True,
+            ),
+        ),
+        origin=replace(origin, format="codex", line=findings.document.position(where)[0]),
+        risk=Risk.CRITICAL if escalated else Risk.HIGH,
+        parallel=given.get("parallel", False),
+        limits=Limits(min(times, default=DEFAULT_TIMEOUT_MS)),
+        security=Security(privilege="elevated" if escalated else Security().privilege),
+    )
+
+
+def _command(findings: Findings, value: object, where: KeyPath) -> Command | None:
+    if isinstance(value, str) and value.strip() and "\0" not in value:
+        return Shell("sh", value)
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        if value[0].strip() and not any("\0" in word for word in value):
+            return Argv(tuple(value), placeholders=False)
+    elif not isinstance(value, str | list):
+        findings.error(where, f"must be text or a list of texts: found {kind_of(value)}")
+        return None
+    findings.error(where, "must name a program", 'such as ["python3", "tool.py"]')
+    return None
+
+
+def _first_word(command: Command) -> str:
+    if isinstance(command, Argv):
+        return command.words[0]
+    return command.text.split()[0] if isinstance(command, Shell) else ""
+
+
+def _parameters(findings: Findings, given: Mapping[str, Any], where: KeyPath) -> Mapping[str, Any]:
+    schema = given.get("parameters", NO_PARAMETERS)
+    if isinstance(schema, dict):
+        schema = {"type": "object", "properties": {}} | schema
+    check_parameters(findings, schema, (*where, "parameters"))
+    return schema if isinstance(schema, dict) else NO_PARAMETERS
+
+
+def _check(findings: Findings, name: str, given: Mapping[str, Any], where: KeyPath) -> None:
+    if not name.strip() or not name.isprintable():
+        findings.error(where, f"{name!r} cannot be the name of a tool")
+    cwd = Path(os.path.normpath(given.get("cwd", ".")))
+    if cwd.parts[:1] == ("..",):
+        findings.error((*where, "cwd"), f"{str(cwd)!r} is outside of the workspace")
+    for variable in _INJECTED:
+        if variable in given.get("env", {}):
+            findings.warn((*where, "env", variable), "is set by opta for every call, ignored")

@@ -1,0 +1,227 @@
+"""The keys of a CYCOD tool file: the format as data, for reading, checking and documenting it."""
+
+from __future__ import annotations
+
+from tools.formats.fields import Key, Keys, Kind, table
+from tools.formats.platforms import NAMES as PLATFORMS
+
+TYPES = ("string", "number", "boolean", "array", "object")
+"""What a parameter can be (C42)."""
+
+_JSON_TYPES = (*TYPES, "integer")
+
+_PLATFORM_COMMANDS = table(
+    *(Key(name, Kind.COMMAND, f"the command on {name}") for name in PLATFORMS)
+)
+
+_COMMANDS = table(
+    Key("default", Kind.COMMAND, "the command where no entry of platforms fits"),
+    Key("platforms", Kind.MAP, "commands by operating system", keys=_PLATFORM_COMMANDS),
+)
+
+_EXECUTION = (
+    Key("bash", Kind.COMMAND, "a command for bash"),
+    Key("cmd", Kind.COMMAND, "a command for Windows CMD"),
+    Key("pwsh", Kind.COMMAND, "a command for PowerShell"),
+    Key("run", Kind.COMMAND, "a program and its arguments, started without a shell"),
+    Key("script", Kind.COMMAND, "a script of several lines, for the program that shell names"),
+    Key("shell", Kind.NAME, "the program that runs script; bash unless given, cmd on Windows"),
+    Key("commands", Kind.MAP, "one command per operating system", keys=_COMMANDS),
+)
+
+_RETRY = table(
+    Key("attempts", Kind.COUNT, "further runs after a failure"),
+    Key("delay", Kind.DELAY, "milliseconds before the first further run; doubles each time"),
+    Key("backoff", Kind.TEXT, "whether the delay grows", choices=("exponential", "fixed")),
+)
+
+_OUTPUT = table(
+    Key("mode", Kind.TEXT, "show output at the end or as it comes", choices=("buffer", "stream")),
+    Key("buffer-limit", Kind.SIZE, "how much of each stream is kept, 10MB unless given"),
+    Key("truncation", Kind.FLAG, "cut what is over the limit (true) or fail"),
+    Key(
+        "stream-callback", Kind.TEXT, "where streamed lines go",
+        choices=("console", "file", "function"),
+    ),
+    Key("masked-values", Kind.TEXTS, "values shown as asterisks, such as {API_KEY}"),
+)  # fmt: skip
+
+STEP = table(
+    Key("name", Kind.NAME, "what other steps call it", required=True),
+    *_EXECUTION,
+    Key("use-tool", Kind.NAME, "another tool to run"),
+    Key("with", Kind.VALUES, "arguments for that tool"),
+    Key("timeout", Kind.DEADLINE, "milliseconds the step may take"),
+    Key("continue-on-error", Kind.FLAG, "go on after this step failed"),
+    Key("run-condition", Kind.COMMAND, 'run only when this is true: "{step1.exit-code} == 0"'),
+    Key("parallel", Kind.FLAG, "start without waiting for earlier steps"),
+    Key("wait-for", Kind.TEXTS, "names of steps to wait for"),
+    Key(
+        "error-handling", Kind.MAP, "what to do after a failure",
+        keys=table(
+            Key("retry", Kind.MAP, "run it again", keys=_RETRY),
+            Key("fallback", Kind.COMMAND, "a command for when all runs failed"),
+        ),
+    ),
+    Key("output", Kind.MAP, "what becomes of its output", keys=_OUTPUT),
+)  # fmt: skip
+
+VALIDATION = table(
+    Key("minLength", Kind.COUNT, "least characters of a string"),
+    Key("maxLength", Kind.COUNT, "most characters of a string"),
+    Key("pattern", Kind.TEXT, "regular expression a string must match somewhere"),
+    Key("minimum", Kind.NUMBER, "least number"),
+    Key("maximum", Kind.NUMBER, "greatest number"),
+    Key("enum", Kind.VALUE_LIST, "the values allowed"),
+)
+
+PARAMETER = table(
+    Key("type", Kind.TEXT, "what it is, string unless given", choices=TYPES),
+    Key("description", Kind.TEXT, "what it means, for the model", required=True, fatal=False),
+    Key("required", Kind.FLAG, "whether every call must give it"),
+    Key("default", Kind.VALUE, "its value when it is not given"),
+    Key("validation", Kind.MAP, "rules for its value", keys=VALIDATION),
+    Key("transform", Kind.TEXT, "lowercase, …, or a JavaScript expression over value"),
+    Key("format", Kind.TEXT, "how it stands in the command: --count={value}"),
+    Key("examples", Kind.VALUE_LIST, "example values"),
+    Key("detailed-help", Kind.TEXT, "more about it, for people"),
+    Key(
+        "security", Kind.MAP, "how it reaches a shell",
+        keys=table(Key("escape-shell", Kind.FLAG, "true: one word; false: raw text, high risk")),
+    ),
+    Key("delimiter", Kind.TEXT, "what joins the elements of an array"),
+    Key("path", Kind.FLAG, "whether it is a path, for file-paths.normalize"),
+    Key("deprecated", Kind.DEPRECATION, "that it should not be used any more"),
+    Key("deprecated-alternative", Kind.TEXT, "the parameter to use instead"),
+)  # fmt: skip
+
+TEST = table(
+    Key("name", Kind.NAME, "what the test is called", required=True),
+    Key("description", Kind.TEXT, "what it tests"),
+    Key("parameters", Kind.VALUES, "the arguments of the call"),
+    Key(
+        "expected", Kind.MAP, "what must come of it",
+        keys=table(
+            Key("exit-code", Kind.INTEGER, "the exit code"),
+            Key("output-contains", Kind.TEXT, "text that must be in the output"),
+            Key("output-contains-any", Kind.TEXTS, "texts of which one must be in the output"),
+            Key("file-exists", Kind.TEXT, "a file that must be there afterwards"),
+            Key("directory-exists", Kind.TEXT, "a directory that must be there afterwards"),
+        ),
+    ),
+    Key("cleanup", Kind.TEXTS, "commands to run afterwards"),
+    Key("platforms", Kind.TEXTS, "operating systems it is for", choices=PLATFORMS),
+)  # fmt: skip
+
+_FUNCTION_CALLING = table(
+    Key(
+        "schema-generation", Kind.MAP, "how parameters become JSON Schema",
+        keys=table(
+            Key(
+                "parameter-mapping", Kind.MAP, "JSON type for each parameter type",
+                keys=table(
+                    *(Key(t, Kind.TEXT, f"for {t}", choices=_JSON_TYPES) for t in TYPES)
+                ),
+            ),
+            Key("include-descriptions", Kind.FLAG, "tell the model the descriptions (true)"),
+            Key("include-defaults", Kind.FLAG, "tell the model the defaults (true)"),
+            Key("example-generation", Kind.FLAG, "tell the model the examples (false)"),
+            Key("sanitize-schemas", Kind.FLAG, "leave unknown validation rules out (true)"),
+        ),
+    )
+)  # fmt: skip
+
+_SECURITY = table(
+    Key(
+        "execution-privilege", Kind.TEXT, "the rights it runs with",
+        choices=("same-as-user", "reduced", "elevated"),
+    ),
+    Key(
+        "isolation", Kind.TEXT, "what it runs in", choices=("none", "process", "container")
+    ),
+    Key("required-permissions", Kind.TEXTS, "what it needs: filesystem:write:{DIR}"),
+    Key("justification", Kind.TEXT, "why, for the person who is asked"),
+)  # fmt: skip
+
+_ENVIRONMENT = table(
+    Key("variables", Kind.VARIABLES, "environment variables; values are templates"),
+    Key("inherit", Kind.FLAG, "keep the environment opta has (true)"),
+    Key("secrets", Kind.TEXTS, "variables whose values never show"),
+)
+
+_FILE_PATHS = table(
+    Key("normalize", Kind.FLAG, "treat paths for the operating system"),
+    Key("working-directory", Kind.TEXT, "where it runs, the workspace unless given"),
+    Key("temp-directory", Kind.TEXT, "its directory for temporary files"),
+    Key(
+        "cross-platform", Kind.MAP, "separators of paths",
+        keys=table(
+            Key("windows-separator", Kind.TEXT, "always \\", choices=("\\",), fatal=False),
+            Key("unix-separator", Kind.TEXT, "always /", choices=("/",), fatal=False),
+            Key("auto-convert", Kind.FLAG, "turn separators to those of the system"),
+        ),
+    ),
+)  # fmt: skip
+
+_METADATA = table(
+    Key("category", Kind.TEXT, "for tool list --category"),
+    Key("subcategory", Kind.TEXT, "a finer category"),
+    Key("tags", Kind.TEXTS, "for searching; they say nothing about security"),
+    Key("search-keywords", Kind.TEXTS, "further words it is found by"),
+)
+
+_RESOURCES = table(
+    Key("timeout", Kind.DEADLINE, "milliseconds a call may take; the smaller of two counts"),
+    Key("max-memory", Kind.SIZE, "memory its processes may use"),
+    Key(
+        "cleanup", Kind.LIST, "what is done at the end, whatever happened",
+        keys=table(
+            Key("delete-temp-files", Kind.FLAG, "delete the temporary directory of the call"),
+            Key("final-command", Kind.COMMAND, "a command to run"),
+        ),
+    ),
+)  # fmt: skip
+
+TOOL: Keys = table(
+    Key("name", Kind.NAME, "what the model calls it by; the file name unless given"),
+    Key("description", Kind.TEXT, "what it does and when to use it", required=True),
+    Key("version", Kind.VERSION, "the version of the tool", fatal=False),
+    Key("min-cycod-version", Kind.VERSION, "the oldest CYCOD level it works with"),
+    Key("min-opta-version", Kind.VERSION, "the oldest opta it works with"),
+    *_EXECUTION,
+    Key("steps", Kind.LIST, "several commands", keys=STEP),
+    Key("type", Kind.TEXT, "alias: another tool with other defaults", choices=("alias",)),
+    Key("base-tool", Kind.NAME, "the tool an alias stands for"),
+    Key("default-parameters", Kind.VALUES, "the arguments an alias gives unless a call does"),
+    Key("parameters", Kind.NAMED, "what a call can say", keys=PARAMETER),
+    Key("function-calling", Kind.MAP, "what the model is told", keys=_FUNCTION_CALLING),
+    Key("security", Kind.MAP, "the rights it needs", keys=_SECURITY),
+    Key("environment", Kind.MAP, "environment variables", keys=_ENVIRONMENT),
+    Key("file-paths", Kind.MAP, "directories and paths", keys=_FILE_PATHS),
+    Key("metadata", Kind.MAP, "for finding it", keys=_METADATA),
+    Key("tests", Kind.LIST, "tests, for opta tool test", keys=TEST),
+    Key("timeout", Kind.DEADLINE, "milliseconds a call may take, 60000 unless given"),
+    Key("working-directory", Kind.TEXT, "where it runs, the workspace unless given"),
+    Key("platforms", Kind.TEXTS, "operating systems it works on", choices=PLATFORMS),
+    Key("tags", Kind.TEXTS, "for searching; read, write and run say how much it can do"),
+    Key("ignore-errors", Kind.FLAG, "report success even when it fails"),
+    Key("input", Kind.TEXT, "what its processes read from stdin"),
+    Key("interactive", Kind.FLAG, "whether it asks the person something"),
+    Key(
+        "interactive-options", Kind.MAP, "for interactive tools without a person",
+        keys=table(
+            Key("timeout", Kind.DEADLINE, "milliseconds before the default answer is given"),
+            Key("default-response", Kind.TEXT, "the default answer"),
+        ),
+    ),
+    Key("resources", Kind.MAP, "limits of a call, and what follows it", keys=_RESOURCES),
+    Key(
+        "changelog", Kind.LIST, "what changed, for people",
+        keys=table(
+            Key("version", Kind.VERSION, "the version", fatal=False),
+            Key("changes", Kind.TEXTS, "what changed"),
+        ),
+    ),
+    Key("deprecated", Kind.DEPRECATION, "that it should not be used any more"),
+    Key("deprecated-message", Kind.TEXT, "what to use instead"),
+)  # fmt: skip

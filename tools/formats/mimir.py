@@ -1,0 +1,76 @@
+"""Reads the keys of a Mimir tool. Its code is not run: the tool is listed as unavailable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tools.actions import PlanAction
+from tools.definition import Limits, Origin, Risk, ToolDefinition
+from tools.formats.fields import Key, Kind, read_fields, table
+from tools.formats.findings import Findings
+from tools.formats.json_schema import check_parameters
+from tools.formats.problems import ToolProblem
+from tools.yamltext import Document
+
+DEFAULT_TIMEOUT_MS = 30_000
+NOT_SUPPORTED = "code tools are not supported yet"
+
+KEYS = table(
+    Key("name", Kind.NAME, "what the model calls it by", required=True),
+    Key("description", Kind.TEXT, "what it does and when to use it", required=True),
+    Key("enabled", Kind.FLAG, "whether the model sees it (true)"),
+    Key("tokenCost", Kind.COUNT, "the tokens its definition is said to cost"),
+    Key("schema", Kind.VALUE, "JSON Schema of its arguments, type: object", required=True),
+    Key("runtime", Kind.TEXT, "what runs it (typescript)", choices=("typescript", "node")),
+    Key("code", Kind.COMMAND, "the program", required=True),
+    Key(
+        "permissions", Kind.MAP, "what it may do",
+        keys=table(
+            Key("allowlist", Kind.TEXTS, "commands it may run, with * for anything"),
+            Key("autoAccept", Kind.FLAG, "run without asking (false)"),
+            Key(
+                "riskLevel", Kind.TEXT, "how much it can do",
+                choices=tuple(risk.name.lower() for risk in Risk),
+            ),
+        ),
+    ),
+)  # fmt: skip
+
+
+def read(document: Document, origin: Origin) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+    """Return the tool that `document` defines, and warnings about it.
+
+    Raises ToolFileError with everything that is wrong with the file.
+    """
+    findings = Findings(document)
+    findings.repeated_keys(allowed=True)
+    data = read_fields(findings, document.data, KEYS)
+    if "schema" in data:
+        check_parameters(findings, data["schema"], ("schema",))
+    findings.raise_errors()
+    findings.warn(("code",), f"{data['name']}: {NOT_SUPPORTED}")
+    return [_definition(document, data, origin)], findings.warnings
+
+
+def _definition(document: Document, data: dict[str, Any], origin: Origin) -> ToolDefinition:
+    permissions = data.get("permissions", {})
+    return ToolDefinition(
+        name=data["name"],
+        description=data["description"],
+        parameters=data["schema"],
+        action=PlanAction(()),
+        origin=replace(origin, format="mimir", line=document.position(("name",))[0]),
+        # A file does not vouch for itself: its level only ever raises the risk (X9, X10).
+        risk=max(Risk.HIGH, Risk[permissions.get("riskLevel", "high").upper()]),
+        limits=Limits(DEFAULT_TIMEOUT_MS),
+        declared_token_cost=data.get("tokenCost"),
+        enabled=data.get("enabled", True),
+        unavailable=NOT_SUPPORTED,
+        metadata={
+            "runtime": data.get("runtime", "typescript"),
+            "allowlist": permissions.get("allowlist", ()),
+            "auto-accept": permissions.get("autoAccept", False),
+            "risk-level": permissions.get("riskLevel", ""),
+        },
+    )

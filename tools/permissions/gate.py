@@ -1,0 +1,287 @@
+"""The one gate: decides every call of every source and gives the grants that let it run.
+
+Order of decision (R8): deny rules, then what a person must answer, then the skip flag,
+then ask rules, then allow rules and answers of this session, then the mode, then the default by
+risk. Absence means deny: where nobody can answer, an ask is a denial at once (R46).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
+from tools.permissions.grant import Grant, mint
+from tools.permissions.rules import Judgement, Rule, RuleSet, Verdict, suggest_rules
+from tools.storage import StorageError
+
+
+class Mode(StrEnum):
+    """What is allowed without a question when no rule speaks. Shift-Tab cycles through them."""
+
+    ASK = "ask"
+    ACCEPT_EDITS = "accept-edits"
+    PLAN = "plan"
+
+
+class Choice(StrEnum):
+    """The answers a person can give."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer. `feedback` goes to the model with a NO; without it a NO ends the turn."""
+
+    choice: Choice
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """What a person is asked.
+
+    `reason` says why there is a question at all. `suggested` are the rules that "for this session"
+    and "always" would add; empty when the question must be asked every time.
+    """
+
+    call: ResolvedCall
+    invocation: Invocation
+    risk: Risk
+    reason: str
+    suggested: tuple[Rule, ...] = ()
+
+
+class Approver(Protocol):
+    """Asks the person. Cancelling the task while it waits means that nothing was allowed."""
+
+    async def ask(self, request: PermissionRequest) -> Answer:
+        """Return the person's answer."""
+        ...
+
+
+class Denial(StrEnum):
+    """Why a call was not allowed."""
+
+    RULE = "rule"
+    MODE = "mode"
+    PERSON = "person"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome: a grant, or the kind of denial with the text for the model."""
+
+    by: str
+    grant: Grant | None = None
+    denial: Denial | None = None
+    message: str = ""
+    stop_turn: bool = False
+
+
+class PermissionGate:
+    """Decides calls one at a time; holds the mode, the rules and the answers of this session."""
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        approver: Approver | None = None,
+        *,
+        mode: Mode = Mode.ASK,
+        skip_permissions: bool = False,
+        remember: Callable[[Rule], None] | None = None,
+    ) -> None:
+        """Make a gate.
+
+        `approver` None means that nobody can answer. `remember` stores an "always" rule for later
+        runs and may raise OSError or StorageError: the answer then holds for this session, and
+        `tell` is told, which a front end sets.
+        """
+        self.rules = rules
+        self.approver = approver
+        self.mode = mode
+        self.skip_permissions = skip_permissions
+        self.unanswered = 0
+        self.tell: Callable[[str], None] = lambda text: None
+        self._remember = remember
+        self._asking = asyncio.Lock()
+
+    def next_mode(self) -> None:
+        """Go to the mode that follows the present one."""
+        modes = list(Mode)
+        self.mode = modes[(modes.index(self.mode) + 1) % len(modes)]
+
+    async def authorise(self, call: ResolvedCall, invocation: Invocation) -> Decision:
+        """Decide one call, asking the person where nothing else decides."""
+        judgement = self.rules.judge(call, invocation)
+        decided = self._without_asking(call, invocation, judgement)
+        if decided is not None:
+            return decided
+        # Ask rules and possible denials beat allow rules: no new rule would spare the question.
+        every_time = _must_be_answered(invocation) or judgement is not None
+        request = PermissionRequest(
+            call, invocation, _risk(call), self._reason(invocation, judgement),
+            () if every_time else suggest_rules(call, invocation),
+        )  # fmt: skip
+        async with self._asking:
+            # An earlier answer of this session may have settled it while this call waited.
+            decided = self._without_asking(call, invocation, self.rules.judge(call, invocation))
+            return decided or await self._ask(request)
+
+    def authorise_person(self, call: ResolvedCall, invocation: Invocation, how: str) -> Decision:
+        """Allow what the person does by hand: shown, not asked (R48).
+
+        A command is the person's own. A file that is only read is read for the model, and a
+        message may name it in text that was pasted: there deny rules hold.
+        """
+        judgement = self.rules.judge(call, invocation) if _only_reads(invocation) else None
+        if judgement is not None and judgement.verdict is Verdict.DENY:
+            return _denied_by_rule(judgement.rule)
+        return _allowed(call, how)
+
+    def _without_asking(
+        self, call: ResolvedCall, invocation: Invocation, judgement: Judgement | None
+    ) -> Decision | None:
+        refused = self._refused_at_once(invocation, judgement)
+        if refused is not None:
+            return refused
+        if _must_be_answered(invocation) or _may_be_denied(judgement):
+            return None
+        if self.skip_permissions:
+            return _allowed(call, "--dangerously-skip-permissions")
+        if judgement is None:
+            return self._by_mode(call, invocation)
+        if judgement.verdict is Verdict.ASK:
+            return None
+        return _allowed(call, f"rule {judgement.rule.text} ({judgement.rule.origin})")
+
+    def _refused_at_once(
+        self, invocation: Invocation, judgement: Judgement | None
+    ) -> Decision | None:
+        if judgement is not None and judgement.verdict is Verdict.DENY:
+            return _denied_by_rule(judgement.rule)
+        if self.mode is Mode.PLAN and not _only_reads(invocation):
+            return Decision(
+                by="plan mode", denial=Denial.MODE,
+                message="Permission denied: plan mode is on and allows only reading. Nothing "
+                "was done. Describe the change instead of making it.",
+            )  # fmt: skip
+        return None
+
+    def _by_mode(self, call: ResolvedCall, invocation: Invocation) -> Decision | None:
+        if _only_reads(invocation) and _stays_inside(invocation) and not _asks_to_read(invocation):
+            return _allowed(call, "reads in the workspace are allowed")
+        if (
+            self.mode is Mode.ACCEPT_EDITS
+            and all(e.kind in (EffectKind.READ, EffectKind.WRITE) for e in invocation.effects)
+            and _stays_inside(invocation)
+            and not _asks_to_read(invocation)
+        ):
+            return _allowed(call, "accept-edits mode")
+        return None
+
+    async def _ask(self, request: PermissionRequest) -> Decision:
+        if self.approver is None:
+            self.unanswered += 1
+            return Decision(
+                by="nobody could be asked", denial=Denial.NOBODY,
+                message=f"Permission denied: {request.reason}, and nobody is there to be asked. "
+                "Nothing was done. Go on without it, or say what is needed.",
+            )  # fmt: skip
+        answer = await self.approver.ask(request)
+        if answer.choice is Choice.NO:
+            return _refused(answer.feedback)
+        if answer.choice is not Choice.ONCE:
+            for rule in request.suggested:
+                self.rules.add(rule)
+        unsaved = self._store(request.suggested) if answer.choice is Choice.ALWAYS else ""
+        return _allowed(request.call, f"you ({answer.choice.value}{unsaved})")
+
+    def _store(self, rules: Iterable[Rule]) -> str:
+        """Store rules for later runs; return what to add to the answer where that failed."""
+        if self._remember is None:
+            return ""
+        try:
+            for rule in rules:
+                self._remember(rule)
+        except (OSError, StorageError) as error:
+            self.tell(f"Your answer holds for this session only; it could not be saved: {error}")
+            return ", for this session only: it could not be saved"
+        return ""
+
+    def _reason(self, invocation: Invocation, judgement: Judgement | None) -> str:
+        for effect in invocation.effects:
+            if effect.protected:
+                return effect.protected
+        if judgement is not None and judgement.rule.verdict is Verdict.DENY:
+            return (
+                f"rule {judgement.rule.text} ({judgement.rule.origin}) may forbid it: "
+                "the command does not show all that it runs"
+            )
+        if judgement is not None and judgement.verdict is Verdict.ASK:
+            return f"rule {judgement.rule.text} ({judgement.rule.origin}) asks"
+        for effect in invocation.effects:
+            if effect.sensitive:
+                return effect.sensitive
+            if effect.kind in (EffectKind.READ, EffectKind.WRITE) and not effect.inside:
+                return f"{effect.value} is outside the workspace"
+        return "no rule allows it"
+
+
+def _risk(call: ResolvedCall) -> Risk:
+    return call.tool.risk
+
+
+def _allowed(call: ResolvedCall, by: str) -> Decision:
+    return Decision(by=by, grant=mint(call, by))
+
+
+def _denied_by_rule(rule: Rule) -> Decision:
+    return Decision(
+        by=f"rule {rule.text} ({rule.origin})", denial=Denial.RULE,
+        message=f"Permission denied by the rule {rule.text} ({rule.origin}). Nothing was done. "
+        "Do not try another way to do the same; go on without it or say what is needed.",
+    )  # fmt: skip
+
+
+def _refused(feedback: str) -> Decision:
+    if feedback:
+        return Decision(
+            by="you (no, with a reason)", denial=Denial.PERSON,
+            message=f"Permission denied: the user refused this call; nothing was done. "
+            f"The user says: {feedback}",
+        )  # fmt: skip
+    return Decision(
+        by="you (no)", denial=Denial.PERSON, stop_turn=True,
+        message="Permission denied: the user refused this call; nothing was done. "
+        "Do not repeat it.",
+    )  # fmt: skip
+
+
+def _must_be_answered(invocation: Invocation) -> bool:
+    return any(effect.protected for effect in invocation.effects)
+
+
+def _may_be_denied(judgement: Judgement | None) -> bool:
+    """A deny rule that perhaps applies is not skipped: deny holds in every mode (R8)."""
+    return judgement is not None and judgement.rule.verdict is Verdict.DENY
+
+
+def _only_reads(invocation: Invocation) -> bool:
+    return all(effect.kind is EffectKind.READ for effect in invocation.effects)
+
+
+def _stays_inside(invocation: Invocation) -> bool:
+    return all(effect.inside for effect in invocation.effects)
+
+
+def _asks_to_read(invocation: Invocation) -> bool:
+    return any(effect.sensitive for effect in invocation.effects)

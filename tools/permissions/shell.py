@@ -1,0 +1,299 @@
+"""What permission rules can know of a shell command without running it.
+
+Two questions, answered in opposite directions:
+
+- *Does an allow rule cover this command?* Only if the command is provably one simple command of
+  plain words: no metacharacters, quotes, expansions, redirections, assignments, globs or lines
+  (R6). Programs whose flags write or run something are covered with the flags of the rule only
+  (R9). A rule that is the whole text of a command covers exactly that text.
+- *May a deny or ask rule concern it?* The words are looked for at every place where a command can
+  start: after separators, in substitutions, behind keywords, assignments and wrappers, through
+  quotes and backslashes (R7, R11). What hides its program (`$x`, `eval "$y"`, a shell that reads a
+  pipe, quotes that do not end) may be anything, so every such rule then matches as MAYBE.
+
+A deeper analysis may only allow more than this one, never deny or ask less. Time is linear in the
+command and independent of the number of rules about commands (R42).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tools.permissions.shell_words import (
+    ShellReading,
+    SimpleCommand,
+    program_name,
+    read_commands,
+)
+
+RuleT = TypeVar("RuleT")
+
+_PLAIN_WORD = r"[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*"
+_PLAIN_COMMAND = re.compile(rf"[A-Za-z0-9_./+-]+(?:[ \t]+{_PLAIN_WORD})*")
+_PREFIX = ":*"
+_BLANKS = " \t\n"
+_BUNDLE = re.compile(r"-[A-Za-z]{2,}")
+
+_FLAGS_ACT = frozenset(
+    [
+        "ack",
+        "ag",
+        "base64",
+        "curl",
+        "date",
+        "diff",
+        "fd",
+        "fdfind",
+        "find",
+        "git",
+        "less",
+        "man",
+        "more",
+        "rg",
+        "rsync",
+        "scp",
+        "sort",
+        "ssh",
+        "tar",
+        "tree",
+        "unzip",
+        "wget",
+        "xxd",
+        "zip",
+    ]
+)
+"""Programs of which some flag writes a file or runs a program (R9)."""
+
+_OPERANDS_ACT = frozenset(["awk", "gawk", "mawk", "nawk", "sed", "gsed", "uniq"])
+"""Programs of which an operand does (a script, a file to write)."""
+
+_SUBCOMMANDS = frozenset(
+    [
+        "bun",
+        "bundle",
+        "cargo",
+        "composer",
+        "deno",
+        "docker",
+        "dotnet",
+        "gh",
+        "git",
+        "go",
+        "gradle",
+        "helm",
+        "kubectl",
+        "make",
+        "mix",
+        "mvn",
+        "npm",
+        "pip",
+        "pip3",
+        "pnpm",
+        "poetry",
+        "rake",
+        "swift",
+        "terraform",
+        "uv",
+        "yarn",
+    ]
+)
+_RUNNERS = frozenset(("run", "exec", "x", "tool", "compose"))
+_CHECKERS = frozenset(
+    ["eslint", "jest", "mypy", "prettier", "pyright", "pytest", "ruff", "tsc", "vitest"]
+)
+
+
+class Match(Enum):
+    """Whether a rule concerns a command."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPattern:
+    """The argument of `run_command(…)`: `words` for a prefix, else `text` for a whole command."""
+
+    words: tuple[str, ...] = ()
+    text: str = ""
+
+    @classmethod
+    def parse(cls, argument: str) -> CommandPattern:
+        """Read the argument of a rule. Raises ValueError, saying what is wrong."""
+        if argument == "*":
+            return cls()
+        if not argument.endswith(_PREFIX):
+            return cls(text=argument)
+        words = argument.removesuffix(_PREFIX)
+        if not _PLAIN_COMMAND.fullmatch(words):
+            raise ValueError("before :* stand plain words only, without quotes and wildcards")
+        return cls(words=tuple(words.split()))
+
+
+class AllowedCommands(Generic[RuleT]):
+    """Allow rules about commands, looked up by their words."""
+
+    def __init__(self) -> None:
+        self._all: RuleT | None = None
+        self._texts: dict[str, RuleT] = {}
+        self._prefixes: dict[tuple[str, ...], RuleT] = {}
+
+    def add(self, pattern: CommandPattern, rule: RuleT) -> None:
+        """Add one; of several that say the same the first stays."""
+        if pattern.words:
+            self._prefixes.setdefault(pattern.words, rule)
+        elif pattern.text:
+            self._texts.setdefault(pattern.text, rule)
+        else:
+            self._all = self._all or rule
+
+    def covering(self, command: str, root: Path) -> RuleT | None:
+        """Return a rule that covers all of `command`, if one provably does.
+
+        A program found below `root`, the workspace, is covered only by its path (R10).
+        """
+        found = self._all or self._texts.get(command.strip(_BLANKS))
+        if found is not None or not self._prefixes:
+            return found
+        words = _plain_words(command)
+        for length in range(len(words), 0, -1):
+            rule = self._prefixes.get(words[:length])
+            if rule is not None and _rest_is_harmless(words, length):
+                return None if _is_found_inside(words[0], root) else rule
+        return None
+
+
+class RestrictedCommands(Generic[RuleT]):
+    """Deny or ask rules about commands, looked up by program and words."""
+
+    def __init__(self) -> None:
+        self._all: RuleT | None = None
+        self._first: RuleT | None = None
+        self._texts: dict[str, RuleT] = {}
+        self._prefixes: dict[tuple[str, ...], RuleT] = {}
+        self._by_program: dict[str, list[tuple[frozenset[str], RuleT]]] = {}
+        self._longest = 0
+
+    def add(self, pattern: CommandPattern, rule: RuleT) -> None:
+        """Add one. The text of a whole command also means everything that begins with it."""
+        self._first = self._first or rule
+        words = pattern.words or _plain_words(pattern.text)
+        if words:
+            program, *rest = words
+            program = program.lower()
+            self._prefixes.setdefault((program, *rest), rule)
+            self._by_program.setdefault(program, []).append((_parts_of(rest), rule))
+            self._longest = max(self._longest, len(words))
+        elif pattern.text:
+            self._texts.setdefault(pattern.text, rule)
+        else:
+            self._all = self._all or rule
+
+    def concerning(self, command: str) -> tuple[Match, RuleT | None]:
+        """Return the rule that concerns `command`, and how sure that is."""
+        if self._first is None:
+            return Match.NO, None
+        certain = self._all or next((r for t, r in self._texts.items() if t in command), None)
+        if certain is not None:
+            return Match.YES, certain
+        reading = read_commands(command)
+        possible: RuleT | None = None
+        for found in reading.commands:
+            rule = self._prefix_of(found)
+            if rule is not None and found.sure:
+                return Match.YES, rule
+            possible = possible or rule
+        possible = possible or self._scattered(reading)
+        if possible is None and reading.hidden:
+            possible = self._first
+        return (Match.NO, None) if possible is None else (Match.MAYBE, possible)
+
+    def _prefix_of(self, command: SimpleCommand) -> RuleT | None:
+        program, *rest = command.words
+        for name in dict.fromkeys((program.lower(), program_name(program))):
+            if name not in self._by_program:
+                continue
+            for length in range(min(self._longest, len(command.words)) + 1):
+                rule = self._prefixes.get((name, *rest[:length]))
+                if rule is not None:
+                    return rule
+        return None
+
+    def _scattered(self, reading: ShellReading) -> RuleT | None:
+        """Find a rule whose words all occur with its program, or in inline code, in any order."""
+        said: dict[str, set[str]] = {}
+        for command in reading.commands:
+            name = program_name(command.words[0])
+            if name in self._by_program:
+                said.setdefault(name, set()).update(_parts_of(command.words[1:]))
+        for name in reading.code & self._by_program.keys():
+            said.setdefault(name, set()).update(reading.code)
+        for name, words in said.items():
+            for needed, rule in self._by_program[name]:
+                if needed <= words:
+                    return rule
+        return None
+
+
+def suggest_command(command: str) -> str:
+    """Return the argument of the narrowest sensible rule for `command`, "" if there is none.
+
+    Programs with subcommands are suggested up to the subcommand, checkers as they are; anything
+    else as the whole text.
+    """
+    command = command.strip(_BLANKS)
+    words = _plain_words(command)
+    if words:
+        prefix = words[: _sensible_length(words)]
+        if prefix and _rest_is_harmless(words, len(prefix)):
+            return " ".join(prefix) + _PREFIX
+    return "" if not command or command == "*" or command.endswith(_PREFIX) else command
+
+
+def _sensible_length(words: tuple[str, ...]) -> int:
+    if words[0] in _CHECKERS:
+        return 1
+    if words[0] not in _SUBCOMMANDS or len(words) < 2 or words[1].startswith("-"):
+        return 0
+    if words[1] not in _RUNNERS:
+        return 2
+    return 3 if len(words) > 2 and not words[2].startswith("-") else 0
+
+
+def _plain_words(command: str) -> tuple[str, ...]:
+    """Return the words of a command that is nothing but plain words, else none."""
+    command = command.strip(_BLANKS)
+    return tuple(command.split()) if _PLAIN_COMMAND.fullmatch(command) else ()
+
+
+def _rest_is_harmless(words: tuple[str, ...], length: int) -> bool:
+    program = program_name(words[0])
+    rest = words[length:]
+    if program in _OPERANDS_ACT:
+        return not rest
+    return program not in _FLAGS_ACT or not any(word.startswith(("-", "+")) for word in rest)
+
+
+def _is_found_inside(program: str, root: Path) -> bool:
+    if "/" in program:
+        return False
+    found = shutil.which(program)
+    return found is not None and Path(found).resolve().is_relative_to(root)
+
+
+def _parts_of(words: Iterable[str]) -> frozenset[str]:
+    """Return the words, with bundled short options taken apart (`-rf` is `-r` and `-f`)."""
+    parts: set[str] = set()
+    for word in words:
+        if _BUNDLE.fullmatch(word):
+            parts.update(f"-{letter}" for letter in word[1:])
+        else:
+            parts.add(word)
+    return frozenset(parts)

@@ -1,0 +1,217 @@
+"""Finds tool files: in the project, for the user, for the machine (X2).
+
+A scan is one `stat` per file; a file is read again only when its time, size or inode changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tools.definition import Origin, Scope, Source, ToolDefinition
+from tools.formats import read as read_tools
+from tools.formats.problems import ToolFileError, ToolProblem
+from tools.sources.codex_config import PROJECT_FILES
+from tools.sources.plan_checks import checked
+from tools.yamltext import MAX_BYTES, DocumentError, parse
+
+EXTENSIONS = (".json", ".yaml", ".yml")
+SEVERAL = ".toml"
+
+_Signature: TypeAlias = tuple[int, ...]
+_NOTHING_THERE = ((-1, errno.ENOENT), (-1, errno.ENOTDIR))
+
+
+PROJECT_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
+"""Where a project may have tool files, nearest first (X2)."""
+
+
+def tool_places(
+    project: Path | None,
+    config_dir: Path,
+    global_dir: Path,
+    *,
+    home: Path | None = None,
+    codex_config: Path | None = None,
+) -> list[tuple[Scope, Path]]:
+    """Return the directories of tool files, and the files of many tools, nearest scope first.
+
+    `project` is the root of a trusted project, or None: in a directory that is not trusted no
+    file of the project is even opened (R22). `home` is where other programs keep a user's tools,
+    `codex_config` a `config.toml` of the user's; None leaves them out.
+    """
+    local = [] if project is None else [
+        project / name for name in (*PROJECT_DIRECTORIES, *PROJECT_FILES)
+    ]  # fmt: skip
+    user = [config_dir / "tools"]
+    if home is not None:
+        user += [home / ".cycod" / "tools", home / ".mimir" / "tools"]
+    if codex_config is not None:
+        user.append(codex_config)
+    return [
+        *((Scope.LOCAL, path) for path in local),
+        *((Scope.USER, path) for path in user),
+        (Scope.GLOBAL, global_dir / "tools"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a path gave when it had this signature."""
+
+    signature: _Signature
+    definitions: tuple[ToolDefinition, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
+
+
+class ToolFiles:
+    """The tools that files define. Nothing is opened before the first `load` (A25).
+
+    `places` are directories, or files `*.toml` that define several tools. `profile` chooses a
+    profile in the latter; empty means the one each file names itself. `refused_name` says why a
+    tool may not have a name, or nothing.
+    """
+
+    def __init__(
+        self,
+        places: Iterable[tuple[Scope, Path]],
+        profile: str = "",
+        refused_name: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        self.places = list(places)
+        self.profile = profile
+        self._refused_name = refused_name
+        self._readings: dict[str, _Reading] = {}
+
+    def load(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+        """Return all tools, by scope and then file name (A12), and what is wrong with files.
+
+        The same name may come several times: who wins is the registry's business.
+        """
+        readings: dict[str, _Reading] = {}
+        for scope, place in self.places:
+            for path, signature in _scan(place):
+                known = self._readings.get(path)
+                if known is None or known.signature != signature:
+                    known = self._read(Path(path), scope, signature)
+                readings[path] = known
+        self._readings = readings
+        return (
+            [tool for reading in readings.values() for tool in reading.definitions],
+            [problem for reading in readings.values() for problem in reading.problems],
+        )
+
+    def _read(self, path: Path, scope: Scope, signature: _Signature) -> _Reading:
+        try:
+            data = _bytes(path)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            return _Reading(signature, problems=(ToolProblem(path, f"cannot be read: {reason}"),))
+        except _NotAToolFile as error:
+            return _Reading(signature, problems=(ToolProblem(path, str(error)),))
+        origin = Origin(Source.CUSTOM, "", scope, path, digest=hashlib.sha256(data).hexdigest())
+        try:
+            definitions, problems = self._tools_in(data, origin)
+        except ToolFileError as error:
+            found = [*error.problems, *error.warnings, *self._refused(data, path)]
+            found.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
+            return _Reading(signature, problems=tuple(found))
+        usable = []
+        for definition in definitions:
+            tool, faults = checked(definition, data)
+            problems += faults
+            if not faults:
+                usable.append(tool)
+        return _Reading(signature, tuple(usable), tuple(problems))
+
+    def _tools_in(
+        self, data: bytes, origin: Origin
+    ) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+        if origin.path is not None and origin.path.suffix == SEVERAL:
+            from tools.formats import codex
+
+            return codex.read(data, origin, profile=self.profile)
+        return read_tools(data, origin)
+
+    def _refused(self, data: bytes, path: Path) -> list[ToolProblem]:
+        """Say of an unusable file that its name would be refused too: all mistakes at once."""
+        try:
+            document = parse(data, path)
+        except DocumentError:
+            return []
+        name = document.data.get("name") if isinstance(document.data, dict) else None
+        refusal = self._refused_name(name) if isinstance(name, str) else ""
+        if not refusal:
+            return []
+        line, column = document.position(("name",))
+        return [ToolProblem(path, refusal, line, column, "$.name", "choose another name")]
+
+
+def _scan(place: Path) -> Iterator[tuple[str, _Signature]]:
+    """Yield the tool files of a place by name; a directory that cannot be listed, itself.
+
+    Paths are text here: a thousand of them are looked at before every turn.
+    """
+    base = os.fspath(place)
+    if place.suffix == SEVERAL:
+        found = _signature(base)
+        if found not in _NOTHING_THERE:
+            yield base, found
+        return
+    try:
+        with os.scandir(base) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.name.lower().endswith(EXTENSIONS) and entry.name[0] != "."
+            )
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield base, (-1, error.errno or 0)
+        return
+    for name in names:
+        path = f"{base}/{name}"
+        yield path, _signature(path)
+
+
+def _signature(path: str) -> _Signature:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - see _scan
+    except OSError as error:
+        return (-1, error.errno or 0)
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
+
+
+class _NotAToolFile(Exception):
+    """Whatever is at the path, it is not read. The message says what it is."""
+
+
+def _bytes(path: Path) -> bytes:
+    """Read a regular file of bounded size; never waits for a FIFO. Raises OSError too."""
+    if path.is_symlink() and not path.exists():
+        raise _NotAToolFile(f"is a link to nothing ({path.readlink()})")
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _NotAToolFile(f"is {_kind(found.st_mode)}, not a tool file")
+        if found.st_size > MAX_BYTES:
+            raise _NotAToolFile(f"has {found.st_size:,} bytes; a tool file may have {MAX_BYTES:,}")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a FIFO" if stat.S_ISFIFO(mode) else "a device"

@@ -1,0 +1,488 @@
+"""Reads YAML and JSON text from people and repositories: safely, and with the place of every key.
+
+YAML is read with the core schema of YAML 1.2: `yes`, `no`, `on`, dates and `1:30` are text, keys
+are always text. Nothing in a file creates an object, is expanded without bound, or is dropped
+silently (R41).
+"""
+
+from __future__ import annotations
+
+import json
+import json.decoder
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 64
+MAX_NODES = 100_000
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+Position: TypeAlias = tuple[int, int]
+"""Line and column, both counted from 1; columns count characters."""
+
+
+class DocumentError(Exception):
+    """A text cannot be read: where, what is wrong, and what to do next.
+
+    `line` and `column` count from 1 and are None where the whole text is meant; `key` is a JSON
+    path such as `$.parameters.required[0]`, or empty.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        message: str,
+        position: Position | None = None,
+        *,
+        key: str = "",
+        hint: str = "",
+    ) -> None:
+        self.path = path
+        self.line: int | None = position[0] if position else None
+        self.column: int | None = position[1] if position else None
+        self.key = key
+        self.message = message
+        self.hint = hint
+        super().__init__(path, message)
+
+    def __str__(self) -> str:
+        place = str(self.path) if self.line is None else f"{self.path}:{self.line}:{self.column}"
+        key = f" ({self.key})" if self.key and self.key != "$" else ""
+        hint = f". {self.hint[:1].upper()}{self.hint[1:]}" if self.hint else ""
+        return f"{place}: {self.message}{key}{hint}"
+
+
+@dataclass(frozen=True)
+class Document:
+    """What was read: `data` holds only None, bool, int, float, str, list and dict.
+
+    `repeated` maps keys that are there twice to the line of the first; the last one counts.
+    """
+
+    path: Path
+    data: Any
+    positions: dict[KeyPath, Position] = field(repr=False)
+    repeated: dict[KeyPath, int] = field(default_factory=dict)
+
+    def position(self, key_path: Sequence[str | int] = ()) -> Position:
+        """Return where a key or list item stands; the nearest one above it if it is not there."""
+        path = tuple(key_path)
+        while path and path not in self.positions:
+            path = path[:-1]
+        return self.positions.get(path, (1, 1))
+
+    def error(self, key_path: Sequence[str | int], message: str, hint: str = "") -> DocumentError:
+        """Make the error for a key whose value does not mean what it should."""
+        return DocumentError(
+            self.path, message, self.position(key_path), key=json_path(key_path), hint=hint
+        )
+
+
+def json_path(key_path: Sequence[str | int]) -> str:
+    """Return `key_path` as people write it: `$.parameters.required[0]`."""
+    parts = [f"[{key}]" if isinstance(key, int) else _member(key) for key in key_path]
+    return "$" + "".join(parts)
+
+
+REPEATED_HINT = "remove one of them"
+
+
+def repeated_key(key_path: KeyPath, first_line: int) -> str:
+    """Say that a key is there twice."""
+    return f"the key {key_path[-1]!r} is there twice (first in line {first_line})"
+
+
+def _member(key: str) -> str:
+    return f".{key}" if re.fullmatch(r"[A-Za-z_][\w-]*", key) else f"[{json.dumps(key)}]"
+
+
+def parse(text: str | bytes, path: Path, *, allow_repeated: bool = False) -> Document:
+    """Read `text`: strict JSON when `path` ends in `.json`, YAML otherwise.
+
+    Raises DocumentError for anything over MAX_BYTES, MAX_DEPTH or MAX_NODES, for text that is not
+    UTF-8, for duplicate keys unless `allow_repeated`, and for whatever is not the format.
+    """
+    decoded = decode(text, path)
+    builder = _Builder(path, allow_repeated)
+    if path.suffix.lower() == ".json":
+        data = _JsonReader(decoded, builder).read()
+    else:
+        data = _YamlReader(decoded, builder).read()
+    return Document(path, data, builder.positions, builder.repeated)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def decode(text: str | bytes, path: Path) -> str:
+    """Return `text` without its byte order mark.
+
+    Raises DocumentError for more than MAX_BYTES, for what is not UTF-8, and for control characters.
+    """
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if len(data) > MAX_BYTES:
+        raise DocumentError(
+            path, f"the file has {len(data):,} bytes, more than the allowed {MAX_BYTES:,}"
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DocumentError(path, "the file is UTF-16", hint="save it as UTF-8")
+    try:
+        decoded = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data.removeprefix(b"\xef\xbb\xbf")[: error.start].decode("utf-8")
+        raise DocumentError(
+            path,
+            f"byte 0x{error.object[error.start]:02x} is not UTF-8",
+            _position(before, len(before)),
+            hint="save the file as UTF-8",
+        ) from None
+    control = _CONTROL.search(decoded)
+    if control:
+        name = f"U+{ord(control[0]):04X}"
+        where = _position(decoded, control.start())
+        raise DocumentError(path, f"the file holds the control character {name}", where)
+    return decoded
+
+
+def _position(text: str, index: int) -> Position:
+    start = text.rfind("\n", 0, index) + 1
+    return text.count("\n", 0, start) + 1, index - start + 1
+
+
+class _Builder:
+    """What both readers share: positions, limits, and errors that name their place."""
+
+    def __init__(self, path: Path, allow_repeated: bool = False) -> None:
+        self.path = path
+        self.allow_repeated = allow_repeated
+        self.positions: dict[KeyPath, Position] = {}
+        self.repeated: dict[KeyPath, int] = {}
+        self.nodes = 0
+
+    def fail(
+        self, message: str, position: Position, key_path: KeyPath = (), hint: str = ""
+    ) -> NoReturn:
+        key = json_path(key_path)
+        raise DocumentError(self.path, message, position, key=key, hint=hint)
+
+    def count(self, nodes: int, position: Position) -> None:
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            self.fail(f"the file holds more than {MAX_NODES:,} values", position)
+
+    def enter(self, key_path: KeyPath, position: Position) -> None:
+        if len(key_path) >= MAX_DEPTH:
+            self.fail(f"values are nested deeper than {MAX_DEPTH} levels", position)
+
+    def add_key(self, mapping: dict[str, Any], key_path: KeyPath, position: Position) -> None:
+        if key_path[-1] in mapping:
+            first = self.positions[key_path][0]
+            if not self.allow_repeated:
+                self.fail(repeated_key(key_path, first), position, key_path, REPEATED_HINT)
+            self.repeated.setdefault(key_path, first)
+        self.positions[key_path] = position
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_WORD = re.compile(r"\w+")
+_LITERALS = {"true": True, "false": False, "null": None}
+
+
+class _JsonReader:
+    """Strict JSON (RFC 8259): no comments, no trailing commas, no NaN."""
+
+    def __init__(self, text: str, builder: _Builder) -> None:
+        self.text = text
+        self.at = 0
+        self.builder = builder
+        self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def read(self) -> Any:
+        self._skip_space()
+        if self.at == len(self.text):
+            self._fail("the file is empty")
+        self.builder.positions[()] = self._here()
+        data = self._value(())
+        self._skip_space()
+        if self.at < len(self.text):
+            self._fail("there is text after the end of the JSON value")
+        return data
+
+    def _here(self) -> Position:
+        line = bisect_right(self.line_starts, self.at)
+        return line, self.at - self.line_starts[line - 1] + 1
+
+    def _fail(self, message: str, key_path: KeyPath = (), hint: str = "") -> NoReturn:
+        hint = "JSON has no comments" if self._next() in ("#", "/") else hint
+        self.builder.fail(message, self._here(), key_path, hint)
+
+    def _skip_space(self) -> None:
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def _next(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _value(self, key_path: KeyPath) -> Any:
+        self.builder.count(1, (1, 1))
+        match self._next():
+            case "{":
+                return self._object(key_path)
+            case "[":
+                return self._array(key_path)
+            case '"':
+                return self._string(key_path)
+            case _:
+                return self._scalar(key_path)
+
+    def _object(self, key_path: KeyPath) -> dict[str, Any]:
+        self.builder.enter(key_path, self._here())
+        found: dict[str, Any] = {}
+        for _ in self._members("}", key_path):
+            if self._next() != '"':
+                self._fail("a key in double quotes is missing", key_path)
+            position = self._here()
+            key = self._string(key_path)
+            path = (*key_path, key)
+            self.builder.add_key(found, path, position)
+            self._skip_space()
+            if self._next() != ":":
+                self._fail(f"a colon is missing after the key {key!r}", path)
+            self.at += 1
+            self._skip_space()
+            found[key] = self._value(path)
+        return found
+
+    def _array(self, key_path: KeyPath) -> list[Any]:
+        self.builder.enter(key_path, self._here())
+        found: list[Any] = []
+        for _ in self._members("]", key_path):
+            path = (*key_path, len(found))
+            self.builder.positions[path] = self._here()
+            found.append(self._value(path))
+        return found
+
+    def _members(self, close: str, key_path: KeyPath) -> Iterator[None]:
+        opened = self._here()[0]
+        self.at += 1
+        self._skip_space()
+        while self._next() != close:
+            yield
+            self._skip_space()
+            if self._next() == ",":
+                self.at += 1
+                self._skip_space()
+                if self._next() == close:
+                    self._fail("a comma is not allowed after the last entry", key_path)
+            elif not self._next():
+                self._fail(f"the file ends before the {close!r} for line {opened}", key_path)
+            elif self._next() != close:
+                self._fail(f"a comma or {close!r} is missing", key_path)
+        self.at += 1
+
+    def _string(self, key_path: KeyPath) -> str:
+        value: str
+        try:
+            value, self.at = json.decoder.scanstring(self.text, self.at + 1, True)  # type: ignore[attr-defined]
+        except json.JSONDecodeError as error:
+            self.at = error.pos
+            problem = error.msg.removesuffix(" at").lower()
+            self._fail(f"a string is wrong: {problem}", key_path)
+        if not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
+            self._fail("a string holds half of a surrogate pair", key_path)
+        return value
+
+    def _scalar(self, key_path: KeyPath) -> Any:
+        number = _NUMBER.match(self.text, self.at)
+        if number:
+            value = self._number(number, key_path)
+            self.at = number.end()
+            return value
+        word = _WORD.match(self.text, self.at)
+        if word and word[0] in _LITERALS:
+            self.at = word.end()
+            return _LITERALS[word[0]]
+        return self._not_a_value(word[0] if word else self._next(), key_path)
+
+    def _not_a_value(self, found: str, key_path: KeyPath) -> NoReturn:
+        if not found:
+            self._fail("the file ends where a value is missing", key_path)
+        if found in "}],:":
+            self._fail(f"a value is missing before {found!r}", key_path)
+        hint = "" if found in "#/" else "write text in double quotes"
+        self._fail(f"{found!r} is not a JSON value", key_path, hint)
+
+    def _number(self, number: re.Match[str], key_path: KeyPath) -> int | float:
+        try:
+            value = float(number[0]) if number[1] or number[2] else int(number[0])
+        except ValueError:
+            value = math.inf
+        if value in (math.inf, -math.inf):
+            self._fail("the number is too large", key_path)
+        return value
+
+
+_CORE_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+    (re.compile(r"~|null|Null|NULL|"), lambda _: None),
+    (re.compile(r"true|True|TRUE"), lambda _: True),
+    (re.compile(r"false|False|FALSE"), lambda _: False),
+    (re.compile(r"[-+]?[0-9]+"), int),
+    (re.compile(r"0o[0-7]+"), lambda text: int(text[2:], 8)),
+    (re.compile(r"0x[0-9a-fA-F]+"), lambda text: int(text[2:], 16)),
+    (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
+    (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda _: math.nan),
+)  # fmt: skip
+_CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
+_TAG_NOTE = "only plain values are read: remove the tag"
+
+
+class _YamlReader:
+    """Builds plain data from YAML events, so that limits hold while the text is being read."""
+
+    def __init__(self, text: str, builder: _Builder) -> None:
+        self.text = text
+        self.builder = builder
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.events: Iterator[Any] = iter(())
+
+    def read(self) -> Any:
+        import yaml
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        try:
+            self.events = yaml.parse(self.text, Loader=loader)
+            return self._document()
+        except yaml.MarkedYAMLError as error:
+            self._syntax_error(error)
+        except yaml.YAMLError as error:
+            raise DocumentError(
+                self.builder.path, f"this is not YAML: {str(error).splitlines()[0]}"
+            ) from None
+
+    def _document(self) -> Any:
+        import yaml
+
+        next(self.events)
+        if isinstance(next(self.events), yaml.StreamEndEvent):
+            return None
+        self.builder.positions[()] = (1, 1)
+        data = self._node(next(self.events), ())
+        next(self.events)
+        after = next(self.events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            self.builder.fail(
+                "a second document starts here", _mark(after), hint="keep one document in the file"
+            )
+        return data
+
+    def _syntax_error(self, error: yaml.MarkedYAMLError) -> NoReturn:
+        mark = error.problem_mark or error.context_mark
+        position = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        lines = self.text.split("\n")
+        line = lines[position[0] - 1] if position[0] <= len(lines) else ""
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            column = line.index("\t") + 1
+            self.builder.fail(
+                "a tab is used for indentation", (position[0], column), hint="use spaces"
+            )
+        problem = error.problem or error.context or "syntax error"
+        self.builder.fail(f"this is not YAML: {problem}", position)
+
+    def _node(self, event: Any, key_path: KeyPath) -> Any:
+        import yaml
+
+        self.builder.count(1, _mark(event))
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, key_path)
+        before = self.builder.nodes
+        self.anchors.pop(event.anchor, None)
+        value: Any
+        if isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(event, key_path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(event, key_path)
+        else:
+            value = self._scalar(event, key_path)
+        if event.anchor:
+            self.anchors[event.anchor] = (value, self.builder.nodes - before)
+        return value
+
+    def _alias(self, event: yaml.AliasEvent, key_path: KeyPath) -> Any:
+        if event.anchor not in self.anchors:
+            self.builder.fail(
+                f"*{event.anchor} refers to no finished value above it", _mark(event), key_path
+            )
+        value, nodes = self.anchors[event.anchor]
+        self.builder.count(nodes, _mark(event))
+        return value
+
+    def _mapping(self, event: yaml.MappingStartEvent, key_path: KeyPath) -> dict[str, Any]:
+        import yaml
+
+        self._enter(event, key_path, "map")
+        found: dict[str, Any] = {}
+        while not isinstance(key := next(self.events), yaml.MappingEndEvent):
+            if not isinstance(key, yaml.ScalarEvent):
+                self.builder.fail("a key must be a plain word or text", _mark(key), key_path)
+            if key.value == "<<" and key.implicit[0]:
+                self.builder.fail(
+                    "merge keys (<<) are not read", _mark(key), key_path, "write the keys out"
+                )
+            path = (*key_path, key.value)
+            self.builder.add_key(found, path, _mark(key))
+            found[key.value] = self._node(next(self.events), path)
+        return found
+
+    def _sequence(self, event: yaml.SequenceStartEvent, key_path: KeyPath) -> list[Any]:
+        import yaml
+
+        self._enter(event, key_path, "seq")
+        found: list[Any] = []
+        while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
+            path = (*key_path, len(found))
+            self.builder.positions[path] = _mark(item)
+            found.append(self._node(item, path))
+        return found
+
+    def _enter(self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str) -> None:
+        if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
+            self.builder.fail(
+                f"the tag {event.tag!r} is refused", _mark(event), key_path, _TAG_NOTE
+            )
+        self.builder.enter(key_path, _mark(event))
+
+    def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath) -> Any:
+        if event.tag not in (None, "!") and event.tag not in _CORE_TAGS:
+            self.builder.fail(
+                f"the tag {event.tag!r} is refused", _mark(event), key_path, _TAG_NOTE
+            )
+        if event.tag in ("!", "tag:yaml.org,2002:str") or (event.tag is None and event.style):
+            return event.value
+        try:
+            value = _core_value(event.value)
+        except ValueError:
+            value = math.nan
+        if isinstance(value, float) and not math.isfinite(value):
+            self.builder.fail("the number is not finite or too large", _mark(event), key_path)
+        return value
+
+
+def _mark(event: yaml.Event) -> Position:
+    mark = event.start_mark
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+
+
+def _core_value(text: str) -> Any:
+    for pattern, convert in _CORE_SCALARS:
+        if pattern.fullmatch(text):
+            return convert(text)
+    return text
