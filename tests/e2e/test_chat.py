@@ -28,6 +28,8 @@ def chat(server, *flags, **size):
 
 
 def enter(terminal, text):
+    """Send a message as a turn of its own: one sent while the model answers joins that turn."""
+    terminal.wait(lambda screen: "(Esc to stop)" not in screen)
     terminal.type(text)
     terminal.send("Enter")
 
