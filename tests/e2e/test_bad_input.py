@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.cli import OPTA, TIMEOUT_S, connected, lines, opta
 from tests.support.model_server import ModelServer, answer, call, say
+from tests.support.soon import SOON_S
 
 SCRIPT = "- say: héllo →\n- say: again\n"
 
@@ -283,5 +284,5 @@ def test_standard_input_that_nobody_writes_to_is_named_as_what_is_waited_for():
     out, rest = process.communicate("", timeout=TIMEOUT_S)
     assert "standard input" in told
     assert "/dev/null" in told
-    assert waited < 6
+    assert waited < SOON_S
     assert (out, rest, process.returncode) == ("héllo →\n", "", 0)

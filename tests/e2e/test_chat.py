@@ -12,12 +12,10 @@ import pytest
 from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, error, say, sse
+from tests.support.soon import SOON_S
 from tests.support.terminal import Terminal, needs_tmux
 
 pytestmark = needs_tmux
-PROMPT_BACK_S = 0.2
-POLL_ALLOWANCE_S = 0.3
-"""What looking at the screen through tmux costs on a busy machine."""
 
 
 @contextlib.contextmanager
@@ -142,7 +140,7 @@ def test_stopping_the_model_gives_the_prompt_back_at_once(key):
         start = time.monotonic()
         terminal.send(key)
         terminal.wait("Stopped.")
-        assert time.monotonic() - start < PROMPT_BACK_S + POLL_ALLOWANCE_S
+        assert time.monotonic() - start < SOON_S
         enter(terminal, "again")
         terminal.wait("I listen.")
         assert [m["role"] for m in server.sent_messages] == [

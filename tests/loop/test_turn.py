@@ -24,12 +24,11 @@ from agent.model.base import FailureKind, ModelError, TextDelta
 from agent.model.scripted import ScriptedCall, ScriptedModel, ScriptedTurn, call, say
 from tests.support.custom_tools import Project
 from tests.support.history import answered
+from tests.support.soon import SOON_S
 from tools.builtin import all_builtins
 from tools.definition import Outcome
 from tools.events import CallDecided, CallFinished, CallProposed, CallStarted
 from tools.permissions.gate import Answer, Choice
-
-PROMPT_BACK_S = 0.2
 
 
 class Talk:
@@ -159,7 +158,7 @@ async def cancelled(talk, ready):
 async def test_cancelling_while_the_answer_streams_keeps_what_came(tmp_path):
     talk = Talk(tmp_path, say("one two three four", delay_ms=50), say("next"))
     took = await cancelled(talk, lambda: len(of(talk.events, TextDelta)) >= 2)
-    assert took < PROMPT_BACK_S
+    assert took < SOON_S
     last = talk.conversation.messages[-1]
     assert isinstance(last, AssistantMessage)
     assert last.interrupted
@@ -170,14 +169,14 @@ async def test_cancelling_while_the_answer_streams_keeps_what_came(tmp_path):
 
 async def test_cancelling_before_anything_came_answers_the_message(tmp_path):
     talk = Talk(tmp_path, say("late", delay_ms=5000))
-    assert await cancelled(talk, lambda: of(talk.events, RequestStarted)) < PROMPT_BACK_S
+    assert await cancelled(talk, lambda: of(talk.events, RequestStarted)) < SOON_S
     assert [type(m) for m in talk.conversation.messages] == [UserMessage, AssistantMessage]
     assert "interrupted" in talk.conversation.messages[-1].model_text
 
 
 async def test_cancelling_a_running_call_gives_it_a_result_and_ends_its_process(tmp_path):
     talk = Talk(tmp_path, say("", call("wait"), call("shout", word="b")))
-    assert await cancelled(talk, lambda: of(talk.events, CallStarted)) < PROMPT_BACK_S
+    assert await cancelled(talk, lambda: of(talk.events, CallStarted)) < SOON_S
     first, second = talk.results()
     assert "outcome is unknown" in first.text
     assert second.outcome is Outcome.CANCELLED
@@ -194,7 +193,7 @@ async def test_cancelling_while_a_person_is_asked_means_no(tmp_path):
         await asyncio.sleep(60)
 
     talk.project.person.ask = ask
-    assert await cancelled(talk, waiting.is_set) < PROMPT_BACK_S
+    assert await cancelled(talk, waiting.is_set) < SOON_S
     assert talk.results()[0].outcome is Outcome.CANCELLED
     assert not of(talk.events, CallStarted)
 
@@ -217,7 +216,7 @@ async def test_a_passing_fault_is_retried_after_the_time_the_server_names(tmp_pa
 
 async def test_cancelling_while_a_retry_waits_comes_back_at_once(tmp_path):
     talk = Talk(tmp_path, failing(FailureKind.SERVER, transient=True, retry_after_s=30))
-    assert await cancelled(talk, lambda: of(talk.events, RetryScheduled)) < PROMPT_BACK_S
+    assert await cancelled(talk, lambda: of(talk.events, RetryScheduled)) < SOON_S
     assert answered(talk.conversation.messages)
     assert isinstance(talk.conversation.messages[-1], AssistantMessage)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.soon import SOON_S
 from tools.definition import Scope
 from tools.sources.files import ToolFiles, tool_places
 
@@ -115,7 +116,7 @@ def test_what_is_no_readable_file_is_one_clear_line(places):
     (local / "latin.json").write_bytes(b'{"name": "\xe9"}')
     started = time.monotonic()
     definitions, problems = source(places).load()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON_S
     assert [d.name for d in definitions] == ["good"]
     said = {p.path.name: p.message for p in problems}
     assert "a link to nothing (nowhere)" in said["dangling.json"]
@@ -168,15 +169,10 @@ def test_an_edit_that_keeps_time_and_size_is_seen(places):
     assert names(files) == ["two"]
 
 
-def test_unchanged_files_are_not_read_again_and_a_scan_of_a_thousand_is_quick(places):
+def test_unchanged_files_are_not_read_again(places):
     files = source(places)
     for number in range(1000):
         write(places[Scope.USER], f"t{number:04}.json")
     first = files.load()[0]
-    best = float("inf")
-    for _ in range(5):
-        started = time.process_time()
-        again = files.load()[0]
-        best = min(best, time.process_time() - started)
+    again = files.load()[0]
     assert all(one is other for one, other in zip(first, again, strict=True))
-    assert best < 0.02

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.custom_tools import Person, Project
+from tests.support.soon import SOON_S
 from tools import storage
 from tools.builtin import all_builtins
 from tools.definition import Outcome, ToolError
@@ -220,7 +221,7 @@ async def test_a_slow_command_is_killed_with_its_children_and_says_after_how_lon
     project.add("t", "echo started; sleep 60 & echo $! > child; wait", timeout=400)
     started = time.monotonic()
     result = await project.call("t")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < SOON_S
     assert result.outcome is Outcome.TIMED_OUT
     assert result.text.startswith("started\n[timed out after 400 ms")
     await _gone(int((project.root / "child").read_text()))

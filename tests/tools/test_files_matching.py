@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.soon import SOON_S
 from tools.files import matching
 from tools.files.diffs import unified_diff
 from tools.files.gitignore import Ignores
@@ -141,7 +142,7 @@ def test_the_closest_lines_are_found_in_bounded_time_in_a_huge_file():
     text = "".join(line.format(number) for number in range(200_000))
     started = time.monotonic()
     passages = closest(text, "x = compute(alpha, beta, 77777) + another_value")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON_S
     assert passages
 
 
@@ -183,7 +184,7 @@ def test_a_diff_of_two_large_unlike_texts_takes_no_quadratic_time():
     new = "".join(f"line {number % 5}\n" for number in range(60_000))
     started = time.monotonic()
     assert unified_diff(old, new, "f").startswith("--- f\n+++ f\n@@ ")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON_S
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_no_glob_takes_more_than_a_moment():
     assert not Globs(["**/a/" * 30 + "b"]).matches("a/" * 200 + "c")
     with pytest.raises(GlobProblem):
         Globs(["{a,b}" * 20])
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < SOON_S
 
 
 def listed(root: Path) -> list[str]:
@@ -291,7 +292,7 @@ def test_hostile_ignore_rules_do_not_hang_a_walk(tmp_path):
     (tmp_path / "x.log").write_text("")
     started = time.monotonic()
     assert listed(tmp_path.resolve()) == [".gitignore", "a" * 250]
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < SOON_S
 
 
 def test_a_walk_follows_no_links_and_survives_names_that_are_no_text(tmp_path):

@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from tests.support.soon import SOON_S
 from tools.engine.masking import MASK, Masker
 
 
@@ -63,5 +64,5 @@ def test_a_long_key_and_much_output_cost_little():
     masker = Masker([key, "x" * 1_000_000])
     started = time.monotonic()
     shown = streamed(masker, *[b"0123456789abcdef" * 4096] * 50, key.encode())
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON_S
     assert shown == b"0123456789abcdef" * 4096 * 50 + MASK.encode()

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.plans import Plans, bash, processes_with, tool
+from tests.support.soon import SOON_S
 from tools.actions import (
     AliasAction,
     Argv,
@@ -62,10 +63,13 @@ async def test_steps_run_in_order_and_the_next_gets_the_output_of_the_last(plans
 
 
 @pytest.mark.row("C29", "C132", "C391")
-async def test_twenty_parallel_steps_of_a_second_take_about_a_second(plans):
-    started = time.monotonic()
-    result = await plans.run(*(bash(f"s{n}", "sleep 1", parallel=True) for n in range(20)))
-    assert time.monotonic() - started < 3
+async def test_twenty_parallel_steps_run_at_the_same_time(plans):
+    everyone = "until [ $(ls here | wc -l) = 20 ]; do sleep 0.02; done"
+    (plans.root / "here").mkdir()
+    result = await plans.run(
+        *(bash(f"s{n}", f"touch here/{n}; {everyone}", parallel=True) for n in range(20)),
+        timeout_ms=30_000,
+    )
     assert result.success
 
 
@@ -320,7 +324,7 @@ async def test_a_step_is_ended_at_its_own_deadline_with_its_children(plans):
     result = await plans.run(
         bash("a", "sleep 61.25 & sleep 61.25", timeout_ms=300), bash("b"), timeout_ms=30_000
     )
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < SOON_S
     assert plans.states() == {"a": "timed out", "b": "cancelled"}
     assert result.outcome is Outcome.TIMED_OUT
     assert result.exit_code == 124
@@ -336,7 +340,7 @@ async def test_the_deadline_of_the_tool_is_over_all_steps_and_delays(plans):
         bash("c"),
         timeout_ms=700,
     )
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON_S
     assert plans.states()["c"] == "cancelled"
     assert result.outcome is Outcome.TIMED_OUT
     assert "timed out after 700 ms" in result.text
@@ -353,7 +357,7 @@ async def test_a_plan_that_is_cancelled_at_any_instant_leaves_no_process(plans, 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < SOON_S
     await until(lambda: not processes_with(mark), "no process is left")
 
 
@@ -378,15 +382,14 @@ async def test_cleanup_runs_after_success_failure_and_timeout(plans, text, clean
 async def test_cleanup_runs_after_an_interruption_without_keeping_anyone_waiting(plans):
     call, invocation = plans.prepare(
         bash("a", "touch begun; sleep 60"), arguments={"V": "v"}, delete_temp=True,
-        cleanup=(Shell("bash", "sleep 0.5; touch cleaned", True),),
+        cleanup=(Shell("bash", "until [ -e back ]; do sleep 0.02; done; touch cleaned", True),),
     )  # fmt: skip
     task = asyncio.ensure_future(invocation.run(mint(call, "test"), plans.show))
     await until((plans.root / "begun").exists, "the step begins")
-    started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 0.4
+    (plans.root / "back").touch()
     await until((plans.root / "cleaned").exists, "cleanup")
 
 
@@ -478,7 +481,7 @@ async def test_output_over_the_limit_is_an_error_at_once_where_the_file_says_so(
     result = await plans.run(bash("a", "yes", output=options))
     assert result.text == "[Output exceeds buffer limit of 10000 bytes]"
     assert result.outcome is Outcome.ERROR
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < SOON_S
 
 
 @pytest.mark.row("C35", "C313", "C384")
@@ -734,16 +737,17 @@ async def test_a_step_can_be_another_tool(plans):
 
 @pytest.mark.row("C145")
 async def test_steps_that_are_tools_run_at_the_same_time_and_under_conditions(plans):
-    action = PlanAction((bash("x", "sleep 1; echo {N}"),), {"N": Parameter("N")})
+    both = "until [ -e here-1 ] && [ -e here-2 ]; do sleep 0.02; done"
+    action = PlanAction(
+        (bash("x", f"touch here-{{N}}; {both}; echo {{N}}"),), {"N": Parameter("N")}
+    )
     plans.tools["slow"] = tool("slow", action, ("N",))
-    started = time.monotonic()
     await plans.run(
         Step("a", UseTool("slow", {"N": "1"}), parallel=True),
         Step("b", UseTool("slow", {"N": "2"}), parallel=True),
         Step("c", UseTool("slow", {"N": "3"}), condition="{a.exit-code} != 0"),
         bash("d", "echo {a.output}{b.output}{c.output}"),
     )
-    assert time.monotonic() - started < 1.9
     assert plans.states() == {"a": "ok", "b": "ok", "c": "skipped", "d": "ok"}
     assert plans.steps[3].output == b"12\n"
 

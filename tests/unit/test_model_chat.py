@@ -37,6 +37,7 @@ from tests.support.model_server import (
     scripted_call,
     sse,
 )
+from tests.support.soon import SOON_S
 from tools.definition import ToolCall, ToolResult
 
 
@@ -452,7 +453,7 @@ async def test_cancelling_while_the_server_thinks_ends_at_once():
         with pytest.raises(asyncio.CancelledError):
             await asking
         await client.aclose()
-        assert time.monotonic() - started < 0.2
+        assert time.monotonic() - started < SOON_S
 
 
 async def test_cancelling_in_the_middle_of_an_answer_ends_at_once():
@@ -471,7 +472,7 @@ async def test_cancelling_in_the_middle_of_an_answer_ends_at_once():
         listening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await listening
-        assert time.monotonic() - started < 0.2
+        assert time.monotonic() - started < SOON_S
         assert server.requests[0].client_gone.wait(5)
         assert (await collect(client)).text == "again"
         await client.aclose()
