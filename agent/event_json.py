@@ -10,7 +10,7 @@ Every object has `v` (1) and `type`; the other keys by type:
     retry         reason, delay_s, attempt
     assistant     text, calls, reasoning, extras, interrupted
     proposed      call
-    decided       call, title, preview, allowed, by
+    decided       call, title, preview, allowed, by, hazards
     started       call, title
     output        call_id, text                       live output of a call
     finished      call, title, result
@@ -209,6 +209,7 @@ def _write_decided(event: CallDecided) -> JsonObject:
         "preview": _write_display(event.preview),
         "allowed": event.allowed,
         "by": event.by,
+        **({"hazards": list(event.hazards)} if event.hazards else {}),
     }
 
 
@@ -219,6 +220,7 @@ def _read_decided(fields: JsonObject) -> CallDecided:
         preview=_read_display(fields.get("preview")) or TextDisplay(""),
         allowed=_get(fields, "allowed", bool),
         by=_get(fields, "by", str),
+        hazards=tuple(_as(str, text) for text in fields.get("hazards", ())),
     )
 
 

@@ -190,7 +190,7 @@ class _ByHand:
         elevated = any(effect.protected for effect in request.invocation.effects)
         if not (may_be_denied or elevated):
             return Answer(Choice.ONCE)
-        question = f"{visible(request.invocation.title)}: {visible(request.reason)}. Run it?"
+        question = f"{visible(request.invocation.title)}: {visible(request.told_reason)}. Run it?"
         answer = await asyncio.to_thread(_confirm, question)
         if answer:
             return Answer(Choice.ONCE)

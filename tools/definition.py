@@ -292,7 +292,8 @@ class Invocation:
     Making one has no effect on the world beyond reading files. `exclusive` holds keys such as
     `file:/a/b`: calls of one message that share a key run in their order, all others at once. A
     `dependent` one was made from what an earlier call with the same key may still change: it is
-    made again, and asked about, when that call has run.
+    made again, and asked about, when that call has run. `hazards` say in words what makes this
+    call, with its values, a high risk (X85, X88, X89).
     """
 
     title: str
@@ -300,6 +301,7 @@ class Invocation:
     preview: Display
     run: Callable[[Grant, Progress], Awaitable[ToolResult]]
     warnings: tuple[str, ...] = ()
+    hazards: tuple[str, ...] = ()
     exclusive: frozenset[str] = frozenset()
     dependent: bool = False
 

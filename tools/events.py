@@ -21,13 +21,17 @@ class CallProposed:
 
 @dataclass(frozen=True, slots=True)
 class CallDecided:
-    """The gate decided. `by` names the rule, flag or person; `title` is the call in a few words."""
+    """The gate decided. `by` names the rule, flag or person; `title` is the call in a few words.
+
+    `hazards` say what makes the call a high risk.
+    """
 
     call: ToolCall
     title: str
     preview: Display
     allowed: bool
     by: str
+    hazards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,7 @@ class CallBatch:
                 invocation.preview,
                 decision.grant is not None,
                 decision.by,
+                invocation.hazards,
             )
         )
         if decision.grant is None:

@@ -54,7 +54,9 @@ def question(request: PermissionRequest) -> list[tuple[str, str]]:
         ("class:question", asked(request)),
         (style, f"{risk.name.lower()} risk · asked because {visible(request.reason)}"),
     ]
-    lines += [("class:danger", f"! {visible(text)}") for text in request.invocation.warnings]
+    invocation = request.invocation
+    lines += [("class:danger", f"! high risk: {visible(text)}") for text in invocation.hazards]
+    lines += [("class:danger", f"! {visible(text)}") for text in invocation.warnings]
     return lines
 
 

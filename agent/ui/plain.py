@@ -33,7 +33,9 @@ class PlainFrontEnd:
     async def ask(self, request: PermissionRequest) -> Answer:
         """Print the question and answer it."""
         self._transcript.request(request)
-        self._transcript.text(f"{asked(request)} ({request.reason}) → yes, once ({self._because})")
+        self._transcript.text(
+            f"{asked(request)} ({request.told_reason}) → yes, once ({self._because})"
+        )
         self._print()
         return Answer(Choice.ONCE)
 

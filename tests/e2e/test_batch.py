@@ -84,6 +84,24 @@ def test_an_ask_nobody_can_answer_is_denied_told_to_the_model_and_exits_3():
     assert not Path("made").exists()
 
 
+def test_a_tag_that_allows_a_tool_does_not_allow_values_that_may_do_harm():
+    tools = Path.home().parent / "config" / "opta" / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools / "find.yaml").write_text(
+        "name: find\ndescription: Find\nbash: echo found; grep {P} /dev/null || true\n"
+        "tags: [read]\nparameters: {P: {type: string, description: p, required: true}}\n"
+    )
+    flags = ("--auto-approve", "tool:read")
+    with ModelServer([call("find", P="x"), call("find", P="--version"), say("ok")]) as server:
+        done = opta("-p", "go", server=server, flags=flags)
+    allowed, denied = results(server)
+    assert (done.returncode, allowed) == (3, "found")
+    assert denied.startswith(
+        "Permission denied: no rule allows it; high risk: {P} begins with a dash and may be taken "
+        "for an option: --version, and nobody is there to be asked. Nothing was done."
+    )
+
+
 def test_an_allow_rule_lets_it_run_and_a_deny_rule_beats_every_flag():
     turns = [call("run_command", command="touch made"), say("done")]
     with ModelServer(turns * 2) as server:

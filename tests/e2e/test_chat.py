@@ -91,6 +91,35 @@ def test_a_tool_of_ones_own_is_offered_asked_for_and_run():
         assert "hello from the tool" in server.sent_messages[-1]["content"]
 
 
+@pytest.mark.row("C306")
+def test_a_value_that_may_do_harm_is_said_to_be_a_high_risk_in_the_question():
+    tools = Path.home().parent / "config" / "opta" / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools / "find.yaml").write_text(
+        "name: find\ndescription: Find\nbash: grep {P} /dev/null\ntags: [read]\n"
+        "parameters: {P: {type: string, description: p, required: true}}\n"
+    )
+    (tools / "calc.yaml").write_text(
+        "name: calc\ndescription: Calculate\nbash: python3 -c \"print('{P}')\"\ntags: [read]\n"
+        "parameters: {P: {type: string, description: p, required: true}}\n"
+    )
+    calls = [call("find", P="plain"), call("find", P="-f/etc/passwd"), call("calc", P="')or(1")]
+    with ModelServer([*calls, say("done")]) as server, chat(server, rows=40) as terminal:
+        enter(terminal, "go")
+        screen = terminal.wait("[y] yes, once")
+        assert "low risk · asked because no rule allows it" in screen
+        assert "high risk" not in screen
+        for said in (
+            "! high risk: {P} begins with a dash and may be taken for an option: -f/etc/passwd",
+            "! high risk: {P} is read as code by python: ')or(1",
+        ):
+            answer(terminal, "y")
+            screen = terminal.wait(lambda s, said=said: said in s.replace("\n", " "))
+            assert "high risk · asked because no rule allows it" in screen
+        answer(terminal, "y")
+        terminal.wait("done")
+
+
 @pytest.mark.row("E100", "E104", "E105")
 def test_a_switched_tool_leaves_the_next_request_and_stays_off_after_a_restart():
     user_config(greet="echo hi")

@@ -300,11 +300,6 @@ def test_tags_of_the_metadata_are_for_searching_only():
     assert security_level(["b"]) is None
 
 
-def test_raw_values_are_a_high_risk():
-    more = "tags: [read]\nparameters: {P: {description: p, security: {escape-shell: false}}}"
-    assert tool(more).risk is Risk.HIGH
-
-
 @pytest.mark.row("C63", "C64", "C65", "C66", "C67", "C68", "C69", "C70", "C83")
 def test_environment_and_paths():
     definition, warnings = load(cycod(

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.tools.test_template_shell import Stage
+from tools.engine.hazards import HazardKind
 from tools.engine.template import Names
-from tools.engine.template_shell import HazardKind, compile_shell
+from tools.engine.template_shell import compile_shell
 
 NAMES = Names(
     parameters=frozenset(

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tools.test_template_shell import HOSTILE, Stage
+from tools.engine.hazards import HazardKind
 from tools.engine.template import Names, TemplateError
-from tools.engine.template_shell import HazardKind, compile_shell, split_words
+from tools.engine.template_shell import compile_shell, split_words
 
 NAMES = Names(parameters=frozenset({"P", "Q", "N"}), steps=frozenset({"build"}))
 VALUE = "\0"

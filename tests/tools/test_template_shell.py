@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.engine.hazards import HazardKind
 from tools.engine.template import Names, TemplateError, Value
 from tools.engine.template_shell import (
-    HazardKind,
     RenderedScript,
     compile_shell,
     preamble,

@@ -71,6 +71,81 @@ def test_wrong_arguments_run_nothing(opta, words, message, code):
     assert "problem" not in ran.err
 
 
+@pytest.mark.row("C306")
+def test_values_that_may_do_harm_are_announced(opta):
+    put(
+        opta,
+        """\
+name: t
+description: D
+bash: printf '%s\\n' a b | grep {OPTIONS} {P}; python3 -c "print('{P}')"
+tags: [read]
+parameters:
+  P: {type: string, description: p, default: -ea}
+  OPTIONS: {type: string, description: o, default: ""}
+""",
+    )
+    harmless = opta("tool run t")
+    assert (harmless.out, harmless.err, harmless.code) == ("a\n-ea\n", "", 0)
+    said = [
+        "high risk: {P} is read as code by python: -eb\n",
+        "high risk: {P} begins with a dash and may be taken for an option: -eb\n",
+    ]
+    ran = opta("tool run t --param P=-eb")
+    assert (ran.out, ran.code) == ("b\n-eb\n", 0)
+    assert ran.err == "".join(said)
+    dry = opta("tool run t --param P=-eb --dry-run")
+    assert dry.code == 0
+    assert dry.out.endswith("".join(said))
+
+
+def test_an_alias_may_set_what_begins_with_a_dash(opta):
+    put(
+        opta,
+        """\
+name: t
+description: D
+bash: ls {OPTIONS} {PLACE}
+parameters:
+  OPTIONS: {type: string, description: o, required: true}
+  PLACE: {type: string, description: p, default: .}
+""",
+    )
+    put(
+        opta,
+        """\
+name: long
+description: D
+type: alias
+base-tool: t
+default-parameters: {OPTIONS: "-d"}
+""",
+        "long",
+    )
+    ran = opta("tool run long")
+    assert (ran.out, ran.err, ran.code) == (".\n", "", 0)
+    assert "high risk: {OPTIONS} begins" in opta("tool run long --param OPTIONS=-a").err
+
+
+@pytest.mark.parametrize(
+    ("command", "declared", "flagged"),
+    [
+        ("ls {O ? '-d' : ''} .", "type: boolean", ["", ""]),
+        ("printf '%s\\n' {O} | cut {O}", "format: '-c{value}'", ["", ""]),
+        ("echo a | cut {O}", "format: '-{value}'", ["-c1", "-d"]),
+    ],
+)
+def test_dashes_that_the_author_wrote_are_no_hazard(opta, command, declared, flagged):
+    put(
+        opta,
+        f"name: t\ndescription: D\nbash: {json.dumps(command)}\n"
+        f"parameters: {{O: {{description: o, required: true, {declared}}}}}\n",
+    )
+    value = "true" if "boolean" in declared else "c1" if "-{" in declared else "1"
+    ran = opta(f"tool run t --param O={value} --dry-run")
+    assert ("high risk" in ran.out) is bool(flagged[0]), ran.out
+
+
 def test_a_dry_run_shows_every_step_and_runs_none(opta):
     put(
         opta,

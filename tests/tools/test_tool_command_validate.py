@@ -102,19 +102,76 @@ def test_aliases_and_steps_need_the_tools_they_name(opta):
     )
 
 
-def test_values_that_an_inner_language_reads_are_a_warning(opta):
-    opta.put(
-        "t.yaml",
-        """\
-name: t
-description: D
-bash: python3 -c "print('{P}')"
-parameters: {P: {type: string, description: What}}
-""",
-    )
+HAZARDS = [
+    ("bash: python3 -c \"print('{P}')\"", "3:26: $.bash", "read as code by python", "an argument"),
+    ("bash: |\n  echo a\n  awk '/{P}/' f", "5:9: $.bash", "read as code by awk", "an argument"),
+    ("bash: sh -c \"echo {P}\"", "3:19: $.bash", "read as code by sh", "an argument"),
+    ("bash: ssh host \"ls {P}\"", "3:20: $.bash", "read as code by ssh", "an argument"),
+    ("bash: eval \"{P}\"", "3:13: $.bash", "read as code by eval", "an argument"),
+    ("bash: jq \".{P}\" f", "3:12: $.bash", "read as code by jq", "an argument"),
+    ("run: perl -e {P}", "3:14: $.run", "read as code by perl", "an argument"),
+    ("pwsh: Invoke-Expression {P}", "3:25: $.pwsh", "read as code by invoke-expression", "an arg"),
+    ("cmd: powershell -Command {P}", "3:26: $.cmd", "read as code by powershell", "an argument"),
+    ("bash: grep {P} f", "3:12: $.bash", "option where it begins with a dash", "write -- before"),
+    ("run: git log {P}", "3:14: $.run", "option where it begins with a dash", "write -- before"),
+    ("bash: sudo {P} x", "3:12: $.bash", "names the program", "write the program's name"),
+    ("steps:\n  - name: a\n    bash: x\n  - name: b\n    bash: grep -- {P}; git show {P}",
+     "7:33: $.steps[1].bash", "begins with a dash", "write -- before"),
+    ("commands: {default: 'grep {P} f'}", "3:27: $.commands.default", "with a dash", "write -- bef"),
+]  # fmt: skip
+
+
+@pytest.mark.row("C306")
+@pytest.mark.parametrize(("command", "place", "said", "advice"), HAZARDS)
+def test_values_that_may_do_harm_are_a_warning_at_their_place(opta, command, place, said, advice):
+    declared = "{P: {type: string, description: What, required: true}}"
+    opta.put("t.yaml", f"name: t\ndescription: D\n{command}\nparameters: {declared}\n")
     ran = opta("tool validate t")
     assert ran.code == 0
-    assert "warning: .opta/tools/t.yaml:3:1: $.bash: high risk:" in ran.out
+    (warning,) = (line for line in ran.out.splitlines() if f"{place}: high risk: {{P}} " in line)
+    assert warning.startswith("warning: .opta/tools/t.yaml:")
+    assert said in warning
+    assert advice in warning.rpartition("(")[2]
+
+
+def test_a_raw_value_is_a_warning_at_its_place(opta):
+    opta.put(
+        "t.yaml",
+        "name: t\ndescription: D\nbash: ls {P}\n"
+        "parameters: {P: {description: d, required: true, security: {escape-shell: false}}}\n",
+    )
+    said = "t.yaml:3:10: $.bash: high risk: {P} is pasted into the script as it is"
+    assert said in opta("tool validate t").out
+
+
+@pytest.mark.parametrize(
+    ("command", "declared"),
+    [
+        ('bash: python3 -c "print({P})"', "type: number"),
+        ('bash: python3 -c "print({P})"', "type: boolean"),
+        ('bash: sh -c "systemctl {P} x"', "validation: {enum: [start, stop]}"),
+        ("bash: awk '/{P}/' f", "validation: {pattern: '^[a-z]{1,9}(?:\\d|_)+$'}"),
+        ("bash: grep {P} f", "validation: {pattern: '^[^-]'}"),
+        ("bash: grep {P} f", "format: '--regexp={value}'"),
+        ("bash: head -n {P} f", "type: number"),
+        ("bash: grep -- {P} f", "type: string"),
+        ("bash: printf '%s' {P}; [ {P} = a ]; for x in {P}; do echo {P}; done", "type: string"),
+    ],
+)
+def test_values_that_cannot_do_harm_are_no_warning(opta, command, declared):
+    parameter = f"{{P: {{description: What, required: true, {declared}}}}}"
+    opta.put("t.yaml", f"name: t\ndescription: D\n{command}\nparameters: {parameter}\n")
+    assert opta("tool validate t").out.startswith("t: valid (")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^[a-z]+", "[a-z]+$", "^a|b$", "^.*$", "^[^a]$", r"^\\s$", "^[a-z;]$", "^a$|^.*$", r"^a\\$"],
+)
+def test_a_pattern_that_admits_more_is_no_protection(opta, pattern):
+    declared = f"{{P: {{description: p, required: true, validation: {{pattern: '{pattern}'}}}}}}"
+    opta.put("t.yaml", f"name: t\ndescription: D\nbash: eval {{P}}\nparameters: {declared}\n")
+    assert "high risk: {P} is read as code by eval" in opta("tool validate t").out
 
 
 def test_all_checks_every_file_and_sums_up(opta):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tools.actions import Argv, PlatformCommands, Shell
+from tools.engine.hazards import Hazard, argv_hazards, windows_hazards
 from tools.engine.template import (
     ArgvTemplate,
     Names,
@@ -19,7 +20,7 @@ from tools.engine.template import (
     parse,
     parse_argv,
 )
-from tools.engine.template_shell import Hazard, ShellTemplate, compile_shell
+from tools.engine.template_shell import ShellTemplate, compile_shell
 from tools.engine.template_windows import PowerShellTemplate, compile_pwsh, fill_cmd
 from tools.formats.platforms import current_platform
 
@@ -69,8 +70,13 @@ class Compiled(Protocol):
         """The places for values."""
         ...
 
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What values can do in their places, whatever they are."""
+        ...
+
     def show(self, values: Mapping[str, Value]) -> Shown:
-        """Return how it reads. Raises TemplateError."""
+        """Return how it reads, and what these values can do. Raises TemplateError."""
         ...
 
     def start(self, values: Mapping[str, Value]) -> Start:
@@ -85,6 +91,7 @@ class _Script:
     kind: str
     text: str
     placeholders: tuple[Placeholder, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
 
     def show(self, values: Mapping[str, Value]) -> Shown:
         return Shown(self.text)
@@ -107,6 +114,10 @@ class _ScriptTemplate:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
 
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        return self.template.possible
+
     def show(self, values: Mapping[str, Value]) -> Shown:
         rendered = self.template.render(values)
         return Shown(rendered.shown, rendered.hazards)
@@ -128,8 +139,13 @@ class _PowerShell:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.template.placeholders
 
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        return windows_hazards(self.template.template).possible
+
     def show(self, values: Mapping[str, Value]) -> Shown:
-        return Shown(self.template.render(values))
+        text = self.template.render(values)
+        return Shown(text, windows_hazards(self.template.template).given(values))
 
     def start(self, values: Mapping[str, Value]) -> Start:
         # Windows PowerShell takes a script for UTF-8 only when it begins with a BOM.
@@ -145,8 +161,13 @@ class _Cmd:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
 
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        return windows_hazards(self.template).possible
+
     def show(self, values: Mapping[str, Value]) -> Shown:
-        return Shown(fill_cmd(self.template, values))
+        text = fill_cmd(self.template, values)
+        return Shown(text, windows_hazards(self.template).given(values))
 
     def start(self, values: Mapping[str, Value]) -> Start:
         return Start((*_SHELLS["cmd"], "/c", fill_cmd(self.template, values)))
@@ -160,8 +181,13 @@ class _Words:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
 
+    @property
+    def hazards(self) -> tuple[Hazard, ...]:
+        return argv_hazards(self.template).possible
+
     def show(self, values: Mapping[str, Value]) -> Shown:
-        return Shown(shlex.join(self.start(values).argv))
+        text = shlex.join(self.start(values).argv)
+        return Shown(text, argv_hazards(self.template).given(values))
 
     def start(self, values: Mapping[str, Value]) -> Start:
         for word in self.template.words:

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.actions import AliasAction
 from tools.definition import CommandDisplay, Effect, EffectKind, ResolvedCall, ToolError
 from tools.engine.arguments import argument_text
 from tools.engine.commands import Shown, about_memory_limit
+from tools.engine.harmless import can_harm
+from tools.engine.hazards import HazardKind
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan
 
 _TITLE_CHARS = 80
+_VALUE_CHARS = 80
 _REFUSED = {
     "reduced": "with fewer rights than yours",
     "container": "in a container",
@@ -29,6 +33,7 @@ class PlanPreview:
     display: CommandDisplay
     effects: tuple[Effect, ...]
     warnings: tuple[str, ...]
+    hazards: tuple[str, ...] = ()
 
 
 def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
@@ -62,6 +67,7 @@ def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
         display=display,
         effects=(*commands, *_directory(plan), *permissions),
         warnings=tuple(masker.text(warning) for warning in warnings),
+        hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
     )
 
 
@@ -156,9 +162,26 @@ def _warnings(plan: PreparedPlan, parts: list[_Part]) -> Iterator[str]:
         if owner.call.tool.security.isolation == "none":
             yield "isolation: none is the same as process: its commands are processes"
         yield from _about_answers(owner)
+
+
+def _hazards(parts: list[_Part]) -> Iterator[str]:
+    """Yield what the values of this call can do besides standing for themselves."""
     for part in parts:
+        call = part.owner.call
+        chosen = {
+            name: value
+            for alias in part.owner.passed
+            if isinstance(alias.action, AliasAction)
+            for name, value in alias.action.defaults.items()
+        }
         for hazard in part.shown.hazards:
-            yield f"{{{hazard.placeholder.key}}} {hazard.message}"
+            if can_harm(hazard, call.tool, call.arguments, chosen):
+                told = f"{{{hazard.placeholder.key}}} {hazard.message}"
+                given = call.arguments.get(hazard.placeholder.name)
+                if given is None or hazard.kind is HazardKind.OPTION:
+                    yield told
+                else:
+                    yield f"{told}: {argument_text(given)[:_VALUE_CHARS]}"
 
 
 def _about_answers(plan: PreparedPlan) -> Iterator[str]:

@@ -105,6 +105,7 @@ def prepare_plan(
         preview=shown.display,
         run=run,
         warnings=shown.warnings,
+        hazards=shown.hazards,
         exclusive=frozenset() if call.tool.parallel else IN_ORDER,
     )
 

@@ -32,7 +32,7 @@ _CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
 
 _ALL_CODE = frozenset(
     {"eval", "trap", "ssh", "watch", "sqlite3", "source", ".", "bc", "expr", "compgen", "complete",
-     "bind", "alias"}
+     "bind", "alias", "iex", "invoke-expression"}
 )  # fmt: skip
 """Programs all of whose arguments may be code."""
 

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
+from tools.engine.hazards import Hazard, given_option, in_place, may_be_option, raw, with_options
 from tools.engine.shell_scan import scan
 from tools.engine.template import (
     Names,
@@ -25,7 +25,7 @@ from tools.engine.template import (
 )
 from tools.engine.template_command import DYNAMIC, PLACE, Place, Quoting
 from tools.engine.template_frames import Scan, ScanError
-from tools.engine.template_inner import InnerLanguages, names_program
+from tools.engine.template_inner import InnerLanguages
 
 SHELLS = frozenset({"sh", "bash"})
 """The kinds of shell whose scripts can be templates here."""
@@ -38,24 +38,6 @@ _VARIABLE_END = re.compile(r"\$\w+$")
 _NAME_CHARS = 200
 _IN_DOUBLE = re.compile(r"\\([\\\"$`])")
 _DOUBLE_END = re.compile(r'([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
-
-
-class HazardKind(Enum):
-    """Why a value can do more than stand as data in its place."""
-
-    RAW = "raw"
-    INNER_LANGUAGE = "inner language"
-    PROGRAM = "program"
-    OPTION = "option"
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """Something the person should know before a script runs; all but OPTION make it high risk."""
-
-    kind: HazardKind
-    placeholder: Placeholder
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +69,15 @@ class _Slot:
     before: str
     after: str
 
+    @property
+    def may_be_option(self) -> bool:
+        """Whether a value here, or a word of it, may be read as an option."""
+        if self.place is None or not may_be_option(self.place):
+            return False
+        return self.place.leading or (
+            self.place.quoting is Quoting.WORDS and self.words is not True
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ShellTemplate:
@@ -103,6 +94,13 @@ class ShellTemplate:
     def placeholders(self) -> tuple[Placeholder, ...]:
         """The places for values, in order."""
         return self.template.placeholders
+
+    @property
+    def possible(self) -> tuple[Hazard, ...]:
+        """Return what values can do in their places: `hazards`, and being options."""
+        slots = (piece for piece in self.pieces if isinstance(piece, _Slot))
+        places = (slot.placeholder for slot in slots if slot.may_be_option)
+        return with_options(self.hazards, places)
 
     def render(self, values: Mapping[str, Value]) -> RenderedScript:
         """Put values (by key) in.
@@ -233,16 +231,10 @@ class _Compiler:
         for slot in pieces:
             if isinstance(slot, str):
                 continue
-            place, placeholder = slot.place, slot.placeholder
-            if place is None:
-                message = "is pasted into the script as it is (escape-shell: false)"
-                yield Hazard(HazardKind.RAW, placeholder, message)
-                continue
-            if program := languages.program(place):
-                message = f"is read as code by {program}; pass it as an argument or in a variable"
-                yield Hazard(HazardKind.INNER_LANGUAGE, placeholder, message)
-            if names_program(place):
-                yield Hazard(HazardKind.PROGRAM, placeholder, "names the program to run")
+            if slot.place is None:
+                yield raw(slot.placeholder)
+            else:
+                yield from in_place(slot.placeholder, slot.place, languages)
 
     def _refusal(self, result: Scan) -> TemplateError | None:
         starts = [start for start, _ in result.inert]
@@ -328,13 +320,9 @@ class _Rendering:
 
     def _note_options(self, slot: _Slot, place: Place, words: list[str]) -> None:
         """Note a value that a program may take for an option (X89)."""
-        if not place.word or place.command.options_end < place.word:
-            return
-        starting = words if place.leading else words[1:]
-        option = next((word for word in starting if word.startswith("-")), None)
-        if option is not None:
-            message = f"begins with a dash and may be taken for an option: {option[:80]}"
-            self.hazards.append(Hazard(HazardKind.OPTION, slot.placeholder, message))
+        if may_be_option(place):
+            starting = words if place.leading else words[1:]
+            self.hazards += given_option(slot.placeholder, starting)
 
 
 _EXPANSIONS = {

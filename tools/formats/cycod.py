@@ -211,15 +211,10 @@ class _ToolReader:
         )
 
     def _risk(self) -> Risk:
-        level = security_level(self.data.get("tags", ()))
-        raw = any(
-            parameter.get("security", {}).get("escape-shell") is False
-            for parameter in self.declared.values()
-        )
-        elevated = self.data.get("security", {}).get("execution-privilege") == "elevated"
-        if elevated:
+        if self.data.get("security", {}).get("execution-privilege") == "elevated":
             return Risk.CRITICAL
-        return Risk.HIGH if raw or level is None else level
+        level = security_level(self.data.get("tags", ()))
+        return Risk.HIGH if level is None else level
 
     def _limits(self) -> Limits:
         resources = self.data.get("resources", {})

@@ -58,6 +58,11 @@ class PermissionRequest:
     reason: str
     suggested: tuple[Rule, ...] = ()
 
+    @property
+    def told_reason(self) -> str:
+        """`reason`, with what makes the call a high risk."""
+        return "; ".join((self.reason, *(f"high risk: {h}" for h in self.invocation.hazards)))
+
 
 class Approver(Protocol):
     """Asks the person. Cancelling the task while it waits means that nothing was allowed."""
@@ -128,7 +133,7 @@ class PermissionGate:
         # Ask rules and possible denials beat allow rules: no new rule would spare the question.
         every_time = _must_be_answered(invocation) or judgement is not None
         request = PermissionRequest(
-            call, invocation, _risk(call), self._reason(invocation, judgement),
+            call, invocation, _risk(call, invocation), self._reason(invocation, judgement),
             () if every_time else suggest_rules(call, invocation),
         )  # fmt: skip
         async with self._asking:
@@ -193,8 +198,8 @@ class PermissionGate:
             self.unanswered += 1
             return Decision(
                 by="nobody could be asked", denial=Denial.NOBODY,
-                message=f"Permission denied: {request.reason}, and nobody is there to be asked. "
-                "Nothing was done. Go on without it, or say what is needed.",
+                message=f"Permission denied: {request.told_reason}, and nobody is there to be "
+                "asked. Nothing was done. Go on without it, or say what is needed.",
             )  # fmt: skip
         answer = await self.approver.ask(request)
         if answer.choice is Choice.NO:
@@ -236,8 +241,9 @@ class PermissionGate:
         return "no rule allows it"
 
 
-def _risk(call: ResolvedCall) -> Risk:
-    return call.tool.risk
+def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:
+    """Return the risk of a call: its values may make it higher than that of its tool (X88)."""
+    return max(call.tool.risk, Risk.HIGH if invocation.hazards else Risk.LOW)
 
 
 def _allowed(call: ResolvedCall, by: str) -> Decision:

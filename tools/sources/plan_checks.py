@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
 from tools.definition import Risk, ToolDefinition
+from tools.engine.harmless import can_harm
+from tools.engine.hazards import Hazard, WordHazards, argv_hazards, windows_hazards
 from tools.engine.plan import PlanError, order_steps
-from tools.engine.template import Names, TemplateError, parse_argv
-from tools.engine.template_shell import SHELLS, Hazard, compile_shell
+from tools.engine.template import Names, Placeholder, TemplateError, parse, parse_argv
+from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
 from tools.engine.template_windows import compile_pwsh
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
 from tools.formats.references import PREDEFINED
-from tools.yamltext import Document, DocumentError, KeyPath, json_path, parse
+from tools.yamltext import Document, DocumentError, KeyPath, json_path
+from tools.yamltext import parse as parse_document
 
 _Found: TypeAlias = tuple[KeyPath, str]
 
@@ -46,18 +51,47 @@ def checked(
         return definition, []
     found: list[_Found] = []
     hazards: list[Hazard] = []
+    names, escape = _names(action), _escape(action)
     try:
         order_steps(action.steps, (action.interaction.input,))
     except PlanError as error:
         found.append((("steps",), str(error)))
     for where, command in _commands(action):
         try:
-            hazards += _compile(command, action)
+            hazards += _compile(command, names, escape).hazards
         except TemplateError as error:
             found.append((where, str(error)))
-    if hazards:
+    if any(can_harm(hazard, definition) for hazard in hazards):
         definition = replace(definition, risk=max(definition.risk, Risk.HIGH))
     return definition, _placed(definition, found, data)
+
+
+def plan_warnings(definition: ToolDefinition, data: bytes = b"") -> list[ToolProblem]:
+    """Return where a value could do more than stand for itself, with what to do about it.
+
+    `data` is the file. What is wrong with the plan is not said again.
+    """
+    action = definition.action
+    if not isinstance(action, PlanAction):
+        return []
+    names, escape = _names(action), _escape(action)
+    source = _Source.of(definition, data)
+    found = []
+    for where, command in _commands(action):
+        try:
+            compiled = _compile(command, names, escape)
+        except TemplateError:
+            continue
+        for hazard in compiled.possible:
+            if can_harm(hazard, definition):
+                place = hazard.placeholder
+                line, column, key = source.position(where, place, compiled.placeholders)
+                message = f"high risk: {{{place.key}}} {hazard.message}"
+                path = definition.origin.path
+                found.append(
+                    ToolProblem(path, message, line, column, key, hazard.advice, warning=True)
+                )
+    return found
 
 
 def _expressions(action: PlanAction) -> Iterator[_Found]:
@@ -77,7 +111,7 @@ def _expressions(action: PlanAction) -> Iterator[_Found]:
 
 def _commands(action: PlanAction) -> Iterator[tuple[KeyPath, Command]]:
     for position, step in enumerate(action.steps):
-        yield ("steps", position), step.command
+        yield from _by_platform(("steps", position), step.command)
         if step.fallback and isinstance(step.command, Shell):
             where = ("steps", position, "error-handling", "fallback")
             yield where, replace(step.command, text=step.fallback)
@@ -85,23 +119,32 @@ def _commands(action: PlanAction) -> Iterator[tuple[KeyPath, Command]]:
         yield ("resources", "cleanup", position), shell
 
 
-def _compile(command: Command, action: PlanAction) -> tuple[Hazard, ...]:
-    """Return the hazards of a command. Raises TemplateError where it cannot be run safely."""
-    names = _names(action)
-    escape = {name: parameter.escape_shell for name, parameter in action.parameters.items()}
+def _by_platform(where: KeyPath, command: Command) -> Iterator[tuple[KeyPath, Command]]:
+    if not isinstance(command, PlatformCommands):
+        yield where, command
+        return
+    if command.default is not None:
+        yield (*where, "commands", "default"), command.default
+    for name, shell in command.platforms.items():
+        yield (*where, "commands", "platforms", name), shell
+
+
+def _compile(
+    command: Command, names: Names, escape: Mapping[str, bool | None]
+) -> ShellTemplate | WordHazards:
+    """Read a command for any machine. Raises TemplateError where it cannot be run safely."""
     match command:
-        case PlatformCommands(default, platforms):
-            shells = [shell for shell in (default, *platforms.values()) if shell is not None]
-            return tuple(hazard for shell in shells for hazard in _compile(shell, action))
         case Argv(words, placeholders=True):
-            parse_argv(words, names)
+            return argv_hazards(parse_argv(words, names))
         case Shell(text=text) if "{" not in text:
             pass
         case Shell(kind, text, placeholders=True) if kind in SHELLS:
-            return compile_shell(text, names, kind=kind, escape=escape).hazards
+            return compile_shell(text, names, kind=kind, escape=escape)
         case Shell("pwsh" | "powershell", text, placeholders=True):
-            compile_pwsh(text, names, escape)
-    return ()
+            return windows_hazards(compile_pwsh(text, names, escape).template)
+        case Shell("cmd", text, placeholders=True):
+            return windows_hazards(parse(text, names))
+    return WordHazards()
 
 
 def _names(action: PlanAction) -> Names:
@@ -110,24 +153,72 @@ def _names(action: PlanAction) -> Names:
     return Names(declared, PREDEFINED - declared, steps)
 
 
+def _escape(action: PlanAction) -> Mapping[str, bool | None]:
+    return {name: parameter.escape_shell for name, parameter in action.parameters.items()}
+
+
 def _placed(definition: ToolDefinition, found: list[_Found], data: bytes) -> list[ToolProblem]:
     if not found:
         return []
-    origin = definition.origin
-    document = _document(data, origin.path or Path("-"))
+    source = _Source.of(definition, data)
     problems = []
     for where, message in found:
-        path = _exact(document, where) if document else where
-        line, column = document.position(path) if document else (origin.line, 1)
-        problems.append(ToolProblem(origin.path, message, line, column, json_path(path)))
+        line, column, key = source.position(where)
+        problems.append(ToolProblem(definition.origin.path, message, line, column, key))
     return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The text of a file, for the places of what is wrong in it; `document` None: it is not known.
+
+    `line` is where the tool begins.
+    """
+
+    document: Document | None
+    text: str
+    line: int | None
+
+    @classmethod
+    def of(cls, definition: ToolDefinition, data: bytes) -> _Source:
+        """Read a file once more, as it was read for `definition`."""
+        origin = definition.origin
+        document = _document(data, origin.path or Path("-"))
+        return cls(document, data.decode("utf-8-sig", "replace"), origin.line)
+
+    def position(
+        self,
+        where: KeyPath,
+        place: Placeholder | None = None,
+        places: Sequence[Placeholder] = (),
+    ) -> tuple[int | None, int | None, str]:
+        """Return line, column and JSON path of a key, or of one of the `places` in its text."""
+        if self.document is None:
+            return self.line, 1, json_path(where)
+        path = _exact(self.document, where)
+        line, column = self.document.position(path)
+        if place is not None:
+            earlier = takewhile(lambda other: other is not place, places)
+            before = sum(other.key == place.key for other in earlier)
+            line, column = self._nth(f"{{{place.key}}}", before, line, column)
+        return line, column, json_path(path)
+
+    def _nth(self, text: str, before: int, line: int, column: int) -> tuple[int, int]:
+        """Return where `text` stands behind a position, `before` times skipped; else that."""
+        lines = self.text.splitlines(keepends=True)
+        start = sum(map(len, lines[: line - 1])) + column - 1
+        found = list(re.finditer(re.escape(text), self.text[start:]))[before : before + 1]
+        if not found:
+            return line, column
+        at = start + found[0].start()
+        return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
 
 
 def _document(data: bytes, path: Path) -> Document | None:
     if not data:
         return None
     try:
-        return parse(data, path, allow_repeated=True)
+        return parse_document(data, path, allow_repeated=True)
     except DocumentError:
         from tools.formats.yaml_repair import parse_mended
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.actions import AliasAction, PlanAction, PlatformCommands, Shell, UseTool
+from tools.actions import AliasAction, PlanAction, UseTool
 from tools.commands.tool.kit import DONE, FAILED, Context, UsageError, as_json
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
 from tools.definition import Scope, ToolDefinition
-from tools.engine.template import Names, TemplateError
-from tools.engine.template_shell import SHELLS, compile_shell
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
-from tools.formats.references import PREDEFINED
 from tools.formats.yaml_repair import find_unquoted, with_blocks
 from tools.sources.files import SEVERAL
 from tools.yamltext import Document, KeyPath, json_path
@@ -70,7 +66,7 @@ def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolPro
     if trial.definition is not None:
         tools = {f.name: f.definition for f in reversed(store.files()) if f.definition is not None}
         tools.setdefault(trial.definition.name, trial.definition)
-        notes = [*_missing_tools(trial.definition, tools), *_hazards(trial.definition)]
+        notes = [*_missing_tools(trial.definition, tools)]
         if any(covered.path == file.path for covered in hidden(store.files())):
             notes.append(_Note(("name",), "a nearer tool of this name hides it", warning=True))
         found += [note.placed(file.document) for note in notes]
@@ -177,33 +173,6 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
 def _near(name: str, tools: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, list(tools), 1)
     return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _hazards(tool: ToolDefinition) -> Iterator[_Note]:
-    """Yield where a value can do more than stand for itself (X85, X88)."""
-    if not isinstance(tool.action, PlanAction):
-        return
-    steps = tool.action.steps
-    declared = frozenset(tool.action.parameters)
-    names = Names(declared, PREDEFINED - declared, frozenset(step.name for step in steps))
-    escape = {name: item.escape_shell for name, item in tool.action.parameters.items()}
-    for position, step in enumerate(steps):
-        for shell in _shells(step.command):
-            if shell.placeholders and shell.kind in SHELLS:
-                with suppress(TemplateError):
-                    template = compile_shell(shell.text, names, kind=shell.kind, escape=escape)
-                    for hazard in template.hazards:
-                        message = f"high risk: {hazard.message}"
-                        yield _Note(("steps", position), message, warning=True)
-
-
-def _shells(command: Any) -> list[Shell]:
-    match command:
-        case Shell():
-            return [command]
-        case PlatformCommands(default, platforms):
-            return [shell for shell in (default, *platforms.values()) if shell is not None]
-    return []
 
 
 def _tell(report: Report, context: Context, *, detailed: bool) -> None:

@@ -24,6 +24,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.output import visible
 from tools.engine.results import StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 
@@ -72,6 +73,9 @@ class _Told:
         match event:
             case CallDecided(allowed=False, by=by):
                 self._refused = by
+            case CallDecided(hazards=hazards):
+                for hazard in hazards:
+                    self._context.note(f"high risk: {visible(hazard)}")
             case CallOutput(text=text) if self._live:
                 self._context.out.write(text)
                 self._context.out.flush()
@@ -107,7 +111,8 @@ def _write(stream: TextIO, parts: Sequence[bytes]) -> None:
 
 
 def _warnings(invocation: Invocation) -> list[str]:
-    return [f"warning: {warning}" for warning in invocation.warnings]
+    hazards = (f"high risk: {visible(hazard)}" for hazard in invocation.hazards)
+    return [*hazards, *(f"warning: {warning}" for warning in invocation.warnings)]
 
 
 def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read
 from tools.formats.problems import ToolFileError, ToolProblem
-from tools.sources.plan_checks import checked, plan_problems
+from tools.sources.plan_checks import checked, plan_problems, plan_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +30,5 @@ def try_text(text: str | bytes, path: Path, scope: Scope = Scope.LOCAL) -> Trial
     (definition,) = definitions
     errors = plan_problems(definition, data)
     definition, _ = checked(definition, data)
+    warnings = [*warnings, *plan_warnings(definition, data)]
     return Trial(None if errors else definition, tuple(errors), tuple(warnings))

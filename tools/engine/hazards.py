@@ -1,0 +1,186 @@
+"""Where a value can do more than stand for itself.
+
+Quoting keeps a value one word of a command. It does not help where a program reads that word as
+code (X88), takes it for an option (X89) or is named by it, nor where a value is pasted (X85).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tools.engine.template import (
+    ArgvTemplate,
+    Placeholder,
+    Template,
+    Value,
+    as_text,
+    value_of,
+)
+from tools.engine.template_command import PLACE, Command, Place, Quoting
+from tools.engine.template_inner import InnerLanguages, names_program
+
+_VALUE_CHARS = 80
+
+_TAKES_ANY_WORD = frozenset(
+    {":", "[", "[[", "case", "echo", "exit", "for", "return", "select", "test"}
+)
+"""Commands to which a dash means nothing, or nothing worse than a missing line of output."""
+
+_QUOTED = re.compile(r"\"((?:[^\"`]|`.)*)\"|'([^']*)'|([^\s\"';|&(){}]+)|(\s+)|(.)", re.DOTALL)
+
+
+class HazardKind(Enum):
+    """What a value can do besides standing as data in its place."""
+
+    RAW = "raw"
+    INNER_LANGUAGE = "inner language"
+    PROGRAM = "program"
+    OPTION = "option"
+
+
+_ADVICE = {
+    HazardKind.RAW: "leave escape-shell out, or set it to true",
+    HazardKind.INNER_LANGUAGE: "pass it as an argument or in a variable, or give it an enum or a "
+    "pattern of letters and digits",
+    HazardKind.PROGRAM: "write the program's name, or give it an enum",
+    HazardKind.OPTION: "write -- before it, or give it a pattern such as ^[^-]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A placeholder whose value makes a call a high risk.
+
+    `values` are the words that begin with a dash, empty for other kinds and before a call.
+    """
+
+    kind: HazardKind
+    placeholder: Placeholder
+    message: str
+    values: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> str:
+        """What the author of the tool can do about it."""
+        return _ADVICE[self.kind]
+
+
+def raw(placeholder: Placeholder) -> Hazard:
+    """Return the hazard of a value that becomes text of the script."""
+    message = "is pasted into the script as it is (escape-shell: false)"
+    return Hazard(HazardKind.RAW, placeholder, message)
+
+
+def _possible_option(placeholder: Placeholder) -> Hazard:
+    """Return the hazard of a place where a program would take a dash for an option."""
+    message = "may be taken for an option where it begins with a dash"
+    return Hazard(HazardKind.OPTION, placeholder, message)
+
+
+def with_options(certain: Sequence[Hazard], places: Iterable[Placeholder]) -> tuple[Hazard, ...]:
+    """Return hazards and those of the places of options, unless worse is known of a place."""
+    known = {id(hazard.placeholder) for hazard in certain}
+    return (*certain, *(_possible_option(place) for place in places if id(place) not in known))
+
+
+def given_option(placeholder: Placeholder, words: Sequence[str]) -> Iterator[Hazard]:
+    """Yield the hazard of the words given for such a place, where one begins with a dash (X89)."""
+    found = tuple(word for word in words if word.startswith("-"))
+    if found:
+        message = f"begins with a dash and may be taken for an option: {found[0][:_VALUE_CHARS]}"
+        yield Hazard(HazardKind.OPTION, placeholder, message, found)
+
+
+def in_place(placeholder: Placeholder, place: Place, languages: InnerLanguages) -> Iterator[Hazard]:
+    """Yield what a value can do in its place of a command, but for options."""
+    if program := languages.program(place):
+        message = f"is read as code by {program}"
+        yield Hazard(HazardKind.INNER_LANGUAGE, placeholder, message)
+    if names_program(place):
+        yield Hazard(HazardKind.PROGRAM, placeholder, "names the program to run")
+
+
+def may_be_option(place: Place) -> bool:
+    """Tell whether a word here may be read as an option: an argument, and not behind `--`."""
+    if not place.word or place.command.options_end < place.word:
+        return False
+    name, at = place.command.builtin()
+    # The first operand of printf ends its options.
+    return name not in _TAKES_ANY_WORD and not (name == "printf" and place.word > at + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class WordHazards:
+    """The hazards of words: those of any value, and where a value may be an option."""
+
+    placeholders: tuple[Placeholder, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
+    options: tuple[Placeholder, ...] = ()
+
+    @property
+    def possible(self) -> tuple[Hazard, ...]:
+        """What values can do in their places."""
+        return with_options(self.hazards, self.options)
+
+    def given(self, values: Mapping[str, Value]) -> tuple[Hazard, ...]:
+        """Return what `values` (by key) do. Raises TemplateError where one is missing (X93)."""
+        found = list(self.hazards)
+        for placeholder in self.options:
+            found += given_option(placeholder, [as_text(value_of(placeholder, values))])
+        return tuple(found)
+
+
+def argv_hazards(template: ArgvTemplate) -> WordHazards:
+    """Look at words that reach a program as they are (X99)."""
+    marked = ["".join(map(_mark, word.parts)) for word in template.words]
+    return _word_hazards([marked], template.placeholders)
+
+
+def windows_hazards(template: Template) -> WordHazards:
+    """Look at a script for PowerShell or cmd, which is taken apart at quotes and blanks only."""
+    marked = "".join(map(_mark, template.parts))
+    return _word_hazards(_windows_commands(marked), template.placeholders)
+
+
+def _word_hazards(
+    commands: Iterable[Sequence[str]], placeholders: tuple[Placeholder, ...]
+) -> WordHazards:
+    """Look at commands whose words hold a mark for each placeholder, in order."""
+    certain: list[Hazard] = []
+    options: list[Placeholder] = []
+    languages = InnerLanguages()
+    following = iter(placeholders)
+    for words in commands:
+        command = Command.first()
+        command.words += words
+        for number, word in enumerate(words):
+            for start in (at for at, character in enumerate(word) if character == PLACE):
+                placeholder = next(following)
+                place = Place(0, Quoting.WORD, command, word=number, leading=start == 0)
+                certain += in_place(placeholder, place, languages)
+                if place.leading and may_be_option(place):
+                    options.append(placeholder)
+    return WordHazards(placeholders, tuple(certain), tuple(options))
+
+
+def _windows_commands(marked: str) -> Iterator[list[str]]:
+    words, word = list[str](), ""
+    for double, single, bare, blank, separator in _QUOTED.findall(marked):
+        word += double or single or bare
+        if not (blank or separator):
+            continue
+        if word:
+            # Names of programs are the same in capitals there.
+            words.append(word if words else word.lower())
+        word = ""
+        if separator or "\n" in blank:
+            yield words
+            words = []
+    yield [*words, word if words else word.lower()] if word else words
+
+
+def _mark(part: str | Placeholder) -> str:
+    return part if isinstance(part, str) else PLACE
