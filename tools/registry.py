@@ -151,7 +151,7 @@ class ToolRegistry:
             return
         self._loaded = loaded
         definitions, problems = loaded
-        self._custom, conflicts = _without_conflicts(definitions, self._builtins)
+        self._custom, conflicts = without_conflicts(definitions, self._builtins)
         cap = self._settings.max_execution_ms
         self._file_problems = [*problems, *conflicts]
         if cap is not None:
@@ -227,7 +227,7 @@ def _by_name(entries: Iterable[ToolEntry]) -> dict[str, ToolEntry]:
     return names
 
 
-def _without_conflicts(
+def without_conflicts(
     definitions: Iterable[ToolDefinition], builtins: Iterable[ToolDefinition]
 ) -> tuple[list[ToolDefinition], list[ToolProblem]]:
     """Keep the first tool of every name; say what happened to the others (X2, X13)."""

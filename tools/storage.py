@@ -91,6 +91,31 @@ def read_private(path: Path) -> bytes | None:
         return file.read()
 
 
+def read_regular(path: Path, most: int, flags: int = 0) -> bytes:
+    """Return the bytes of a file of somebody else's; never waits for a FIFO, device or link.
+
+    `flags` are added to those of `open`. Raises OSError, whose `strerror` says what is there
+    instead of a regular file, and of one that has more than `most` bytes how many.
+    """
+    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    with open(os.open(path, os.O_RDONLY | flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, f"it is {_kind(found.st_mode)}, not a regular file")
+        if found.st_size > most:
+            size = f"it has {found.st_size:,} bytes, more than the allowed {most:,}"
+            raise OSError(errno.EFBIG, size)
+        # Files of /proc say that they are empty, and some of those wait for what never comes.
+        return file.read(min(most, found.st_size))
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a FIFO" if stat.S_ISFIFO(mode) else "a device"
+
+
 def write_private(path: Path, data: bytes, below: Path | None = None) -> None:
     """Replace or create a file so that a kill at any moment leaves the old or the new one.
 

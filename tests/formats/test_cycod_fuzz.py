@@ -15,6 +15,7 @@ from tests.support.tool_files import EXAMPLES, cycod, origin
 from tools.formats import codex, read
 from tools.formats.cycod_keys import TOOL
 from tools.formats.fields import Key, Kind
+from tools.formats.findings import MOST
 from tools.formats.problems import ToolFileError
 
 SEEDS = [path.read_bytes() for path in sorted((EXAMPLES / "002" / "tools").glob("*.yaml"))]
@@ -138,6 +139,51 @@ BAD = {
     "a megabyte of what is almost a command": ("bash: a: b\n" * 95_000, "not YAML"),
     "a long line of blanks": ("bash: a: b" + " " * 900_000 + "x", "not YAML"),
 }  # fmt: skip
+
+
+MANY = 20_000
+MANY_MISTAKES = {
+    "unknown keys": cycod("".join(f"key-{n}: 1\n" for n in range(MANY))),
+    "keys that are there twice": "{" + ",".join(f'"k{n}":1,"k{n}":1' for n in range(MANY)) + "}",
+    "parameters that are none": cycod(
+        "parameters:\n" + "".join(f"  k{n}: 1\n" for n in range(MANY))
+    ),
+    "names that are required and not there": json.dumps({
+        "name": "t", "description": "d", "command": "true",
+        "parameters": {
+            "type": "object", "properties": {}, "required": [f"k{n}" for n in range(MANY)],
+        },
+    }),
+    "steps": "name: t\ndescription: d\nsteps:\n" + "".join(
+        f"  - {{name: s{n}, bash: a, wait-for: [nothing{n}]}}\n" for n in range(MANY // 2)
+    ),
+    "steps like none": "name: t\ndescription: d\nsteps:\n" + "".join(
+        f"  - {{name: step-{n}, bash: a}}\n" for n in range(900)
+    ) + "  - name: last\n    bash: '" + "".join(f"{{k{n}.output}} " for n in range(MANY)) + "'\n",
+    "broken tables": "".join(f"[custom_tools.t{n}]\ncommand = 1\n" for n in range(MANY)),
+    "mistakes in a table": "[custom_tools.t]\ncommand = ['a']\n[custom_tools.t.parameters]\n"
+    + f"required = {list(range(MANY))}",
+    "blanks in a text": "[custom_tools.t]\ncommand = ['a']\ndescription = '''\n["
+    + " " * 10**6 + "'''",
+    "parts of a key": "[custom_tools.t]\ncommand = ['a']\n" + "a . " * 10**5 + "b = 1",
+    "parts of a name": "[custom_tools." + "'x'." * 10**5 + "b]\ncommand = ['a']",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY_MISTAKES)
+def test_very_many_mistakes_are_told_in_few_lines_and_soon(name):
+    text = MANY_MISTAKES[name]
+    read_file = codex.read if text.startswith("[custom_tools") else read
+    started = time.process_time()
+    try:
+        problems = read_file(text.encode(), origin("t.json" if text[0] == "{" else "t.yaml"))[1]
+    except ToolFileError as error:
+        problems = [*error.problems, *error.warnings]
+    assert time.process_time() - started < 10
+    assert len(problems) <= 3 * (MOST + 1)
+    assert sum(len(str(problem)) for problem in problems) < 100_000
+    if len(problems) > 1:
+        assert any("there is more" in str(problem) for problem in problems)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -120,6 +120,7 @@ def test_what_is_no_readable_file_is_one_clear_line(places):
     assert [d.name for d in definitions] == ["good"]
     said = {p.path.name: p.message for p in problems}
     assert "a link to nothing (nowhere)" in said["dangling.json"]
+    assert "a link that leads back to itself (loop.json)" in said["loop.json"]
     assert "a directory" in said["dir.json"]
     assert "a FIFO" in said["fifo.json"]
     assert "10,000,000 bytes" in said["big.json"]
@@ -176,3 +177,15 @@ def test_unchanged_files_are_not_read_again(places):
     first = files.load()[0]
     again = files.load()[0]
     assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_links_to_what_never_ends_or_never_answers_are_told(places):
+    local = places[Scope.LOCAL]
+    write(local, "good.json")
+    targets = ("/dev/zero", "/dev/tty", "/dev/random", "/proc/kmsg", "/proc/self/mem")
+    there = [target for target in targets if os.path.lexists(target)]
+    for target in there:
+        (local / f"{target.rpartition('/')[2]}.json").symlink_to(target)
+    definitions, problems = source(places).load()
+    assert [d.name for d in definitions] == ["good"]
+    assert {p.path.stem for p in problems} == {target.rpartition("/")[2] for target in there}

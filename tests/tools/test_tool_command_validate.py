@@ -209,3 +209,36 @@ def test_bad_files_give_one_message_and_stay_as_they_are(opta, name, line):
     assert "Traceback" not in ran.err
     assert "t.yaml" in ran.out + ran.err or line in ("list", "edit t")
     assert path.read_bytes() == BAD_INPUT[name]
+
+
+def test_names_that_the_api_cannot_tell_apart_are_errors_of_list_and_validate(opta):
+    for name in ("a.b", "a_b", "read_file"):
+        opta.put(f"{name}.yaml", f"name: {name}\ndescription: d\nbash: 'true'\n")
+    listed = opta("tool list --trust")
+    assert "the API sees 'a_b' and 'a.b'" in listed.err
+    assert "conflicts with built-in tool read_file" in listed.err
+    checked = opta("tool validate --all --trust")
+    assert checked.code == 1
+    assert "a.b: valid" in checked.out
+    assert "the API sees 'a_b' and 'a.b'" in checked.out
+    assert "conflicts with built-in tool read_file" in checked.out
+
+
+def test_a_broken_config_toml_is_told_by_list_and_validate(opta):
+    opta.put("good.yaml", "name: good\ndescription: d\nbash: 'true'\n")
+    config = opta.root / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("[custom_tools.t]\ncommand = [")
+    assert ".codex/config.toml:2:12: this is not TOML" in opta("tool list --trust").err
+    checked = opta("tool validate --all --trust")
+    assert checked.code == 1
+    assert ".codex/config.toml:2:12: this is not TOML" in checked.out
+    config.write_text("[custom_tools.t]\ncommand = ['true']\n[custom_tools.u]\ncommand = 1\n")
+    assert "[custom_tools.u" not in opta("tool list --trust").out
+    assert "custom_tools.u.command" in opta("tool list --trust").err
+    assert opta("tool validate --all --trust").out.count("custom_tools.u.command") == 1
+
+
+def test_the_table_stays_readable_with_a_name_of_any_length(opta):
+    opta.put("long.yaml", f"name: {'n' * 5000}\ndescription: d\nbash: 'true'\n")
+    assert all(len(line) < 200 for line in opta("tool list").out.splitlines())

@@ -176,7 +176,7 @@ def test_damaged_and_odd_files_are_shown_and_never_waited_for(
     files = {Path(file.path).name: file for file in inspect(project).tool_files}
     assert time.monotonic() - start < SOON_S
     assert "not a regular file" in files["fifo.json"].problem
-    assert "more than 1,048,576 bytes" in files["big.json"].problem
+    assert "more than the allowed 1,048,576" in files["big.json"].problem
     assert files["latin.json"].text == '{"a": "\\xe9"}'
     assert files["zero.json"].problem
     assert files["nothing.json"].problem

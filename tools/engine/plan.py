@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from heapq import heappop, heappush
 
 from tools.actions import Argv, Command, PlatformCommands, Shell, Step, UseTool
+from tools.formats.findings import listed
 from tools.formats.references import STEP_PROPERTIES
 
 # `${…}` belongs to the shell and `{{…}}` is literal text (X91).
@@ -21,6 +22,8 @@ _BRACES = re.compile(r"(?<![{$])\{(?!\{)([^{}]*)")
 _PROPERTY = "|".join(sorted(STEP_PROPERTIES))
 _REFERENCE = re.compile(rf"(?<![\w.-])([A-Za-z_][\w-]*)\.({_PROPERTY})(?![\w-])")
 _ALIKE = 0.75
+_MOST_COMPARED = 100
+"""So many names that are no step are compared with those that are."""
 
 
 class PlanError(Exception):
@@ -67,12 +70,17 @@ def references(texts: Sequence[str], names: Mapping[str, object]) -> dict[str, f
     Raises PlanError for that.
     """
     found: dict[str, set[str]] = {}
+    others: set[str] = set()
     for text in texts:
         for braces in _BRACES.finditer(text):
             for name, wanted in _REFERENCE.findall(braces[1]):
                 if name in names:
                     found.setdefault(name, set()).add(wanted)
-                elif near := get_close_matches(name, names, 1, _ALIKE):
+                    continue
+                if name in others or len(others) == _MOST_COMPARED:
+                    continue
+                others.add(name)
+                if near := get_close_matches(name, names, 1, _ALIKE):
                     raise PlanError(
                         f"{{{name}.{wanted}}} refers to a step {name!r} that does not exist. "
                         f"Did you mean {near[0]!r}?"
@@ -139,7 +147,7 @@ def _needs(
 
 def _known(name: str, names: Mapping[str, object]) -> str:
     near = get_close_matches(name, names, 1, 0.5)
-    return f"Did you mean {near[0]!r}?" if near else f"The steps are {', '.join(names)}."
+    return f"Did you mean {near[0]!r}?" if near else f"The steps are {listed(names)}."
 
 
 def _add_shared(needs: dict[str, dict[str, None]], shared: Mapping[str, object]) -> None:

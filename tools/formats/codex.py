@@ -10,7 +10,8 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from typing import Any
 from tools.actions import Argv, Command, PlanAction, PlanEnvironment, Shell, Step
 from tools.definition import Limits, Origin, Risk, Security, ToolDefinition
 from tools.formats.fields import Key, Kind, read_fields, table
-from tools.formats.findings import Findings, kind_of
+from tools.formats.findings import Findings, few, kind_of
 from tools.formats.json_schema import NO_PARAMETERS, check_parameters
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.yamltext import Document, DocumentError, KeyPath, Position, decode
 
 DEFAULT_TIMEOUT_MS = 60_000
 MAX_DEPTH = 64
+MAX_KEY_PARTS = 500
 
 KEYS = table(
     Key("command", Kind.VALUE, 'what to run: ["program", "argument"], or a shell command',
@@ -40,8 +42,13 @@ KEYS = table(
 )  # fmt: skip
 
 _INJECTED = ("CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID")
-_TABLE = re.compile(r"[ \t]*\[[ \t]*(?P<name>[^\[\]#\n]+)\][ \t]*(?:#.*)?")
-_NAME_PART = re.compile(r"""[ \t]*(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(?:\.|$)""")
+_TABLE = re.compile(r"[ \t]*\[(?P<name>[^\[\]#\n]+)\][ \t]*(?:#.*)?")
+_NAME_PART = re.compile(r"""[ \t]*+(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]++))[ \t]*+(?:\.|$)""")
+
+_LONG_KEY = re.compile(
+    r"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+    f"{{{MAX_KEY_PARTS}}}"
+)
 
 
 def read(
@@ -58,16 +65,16 @@ def read(
     tools: list[ToolDefinition] = []
     for name, (where, table_) in sorted(_tables(document, profile, problems).items()):
         findings = Findings(document)
-        definition = _read_tool(findings, name, table_, where, origin)
+        with suppress(ToolFileError):  # too many errors in this table: `findings` holds them
+            tools += _read_tool(findings, name, table_, where, origin)
         problems += [*findings.errors, *findings.warnings]
-        if definition is not None:
-            tools.append(definition)
-    return tools, problems
+    return tools, few(problems, document.path)
 
 
 def _parse(data: bytes, path: Path) -> Document:
     try:
         text = decode(data, path)
+        _check_keys(text, path)
         content = tomllib.loads(text)
     except DocumentError as error:
         problem = ToolProblem(path, error.message, error.line, error.column, error.key, error.hint)
@@ -77,6 +84,17 @@ def _parse(data: bytes, path: Path) -> Document:
     except ValueError as error:
         raise ToolFileError([ToolProblem(path, f"this is not TOML: {error}")]) from None
     return Document(path, content, _positions(text))
+
+
+def _check_keys(text: str, path: Path) -> None:
+    """Refuse a key of very many parts: tomllib takes time by the square of their number."""
+    long = _LONG_KEY.search(text) if text.count(".") >= MAX_KEY_PARTS else None
+    if long:
+        line = text.count("\n", 0, long.start()) + 1
+        column = long.start() - text.rfind("\n", 0, long.start())
+        raise ToolFileError(
+            [ToolProblem(path, f"a key has more than {MAX_KEY_PARTS} parts", line, column)]
+        )
 
 
 def _syntax_problem(error: Exception, text: str, path: Path) -> ToolProblem:
@@ -154,7 +172,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 def _read_tool(
     findings: Findings, name: str, data: object, where: KeyPath, origin: Origin
-) -> ToolDefinition | None:
+) -> Iterator[ToolDefinition]:
     given = read_fields(findings, data, KEYS, where)
     command = None
     if "command" in given:
@@ -162,10 +180,10 @@ def _read_tool(
     parameters = _parameters(findings, given, where)
     _check(findings, name, given, where)
     if findings.errors or command is None:
-        return None
+        return
     escalated = given.get("with_escalated_permissions", False)
     times = [given[key] for key in ("timeout", "timeout_ms") if key in given]
-    return ToolDefinition(
+    yield ToolDefinition(
         name=name,
         description=given.get("description") or f"Run {_first_word(command)}",
         parameters=parameters,

@@ -19,7 +19,7 @@ from tools.actions import (
     Step,
     UseTool,
 )
-from tools.formats.findings import Findings
+from tools.formats.findings import Findings, listed
 from tools.formats.platforms import current_platform, program_exists
 from tools.formats.references import STEP_PROPERTIES, references_in, uses_any
 from tools.yamltext import KeyPath
@@ -31,6 +31,7 @@ TEMPLATE_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "cmd", "pwsh", 
 """The programs of `script` into whose text values can be put safely."""
 
 _DEFAULTS = OutputOptions()
+MOST_STEPS = 1_000
 _WITH_ARGUMENTS = re.compile(r"\{[A-Za-z_][\w.-]*\s*[:?][^{}]*\}", re.ASCII)
 _KEPT, _FIRST = "\ue000", 0xE001
 _KEPT_PIECE = re.compile(f"{_KEPT}(.)")
@@ -145,6 +146,10 @@ class StepReader:
         """Return the steps; note what is wrong with them."""
         if not steps:
             self.findings.error(("steps",), "is empty", "a tool needs a step")
+        if len(steps) > MOST_STEPS:
+            found = f"holds {len(steps):,} steps, more than the allowed {MOST_STEPS:,}"
+            self.findings.error(("steps",), found, "put some of them into a tool of their own")
+            return ()
         names: dict[str, int] = {}
         for position, data in enumerate(steps):
             first = names.setdefault(data.get("name", f"\0{position}"), position)
@@ -208,7 +213,7 @@ class StepReader:
 
     def _unknown(self, name: str, names: Mapping[str, int], where: KeyPath) -> None:
         near = get_close_matches(name, names, 1)
-        known = ", ".join(name for name in names if name[0] != "\0")
+        known = listed(name for name in names if name[0] != "\0")
         hint = f"did you mean {near[0]}?" if near else f"the steps are {known}"
         self.findings.error(where, f"there is no step {name!r}", hint)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from tools.formats.findings import Findings, kind_of
+from tools.formats.findings import Findings, kind_of, listed
 from tools.yamltext import KeyPath
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -46,7 +46,7 @@ def _check_required(
         if not isinstance(name, str):
             findings.error((*where, position), f"must be a name: found {kind_of(name)}")
         elif name not in properties:
-            known = ", ".join(properties) or "none"
+            known = listed(properties) or "none"
             findings.error((*where, position), f"{name!r} is no property", f"properties: {known}")
 
 

@@ -193,25 +193,12 @@ def read_project_file(root: Path, relative: str) -> bytes | None:
             path = path / part
             if stat.S_ISLNK(path.lstat().st_mode):
                 raise ProjectFileError(f"{relative} of the project is not used: it is a link")
-        return _read_regular(path, getattr(os, "O_NOFOLLOW", 0))
+        return storage.read_regular(path, MAX_FILE_BYTES, getattr(os, "O_NOFOLLOW", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         reason = "it is a link" if error.errno == errno.ELOOP else _reason(error)
         raise ProjectFileError(f"{relative} of the project is not used: {reason}") from None
-
-
-def _read_regular(path: Path, flags: int) -> bytes:
-    """Read a regular file, never waiting for a FIFO or a device. Raises OSError."""
-    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    with open(os.open(path, os.O_RDONLY | flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise OSError(errno.EFBIG, f"it has more than {MAX_FILE_BYTES:,} bytes")
-    return data
 
 
 def _reason(error: OSError) -> str:
@@ -243,7 +230,7 @@ def _tool_file(root: Path, relative: str) -> ProjectFile:
     """Read a file as the loader of tools would, through a link too: that is what would run."""
     path = root / relative
     try:
-        data = _read_regular(path, 0)
+        data = storage.read_regular(path, MAX_FILE_BYTES)
         if not path.is_symlink():
             return _readable(relative, data)
         target = f"link to {path.readlink()}"

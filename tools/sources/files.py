@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,11 @@ from typing import TypeAlias
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read as read_tools
+from tools.formats.findings import few
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.sources.codex_config import PROJECT_FILES
 from tools.sources.plan_checks import checked
+from tools.storage import read_regular
 from tools.yamltext import MAX_BYTES, DocumentError, parse
 
 EXTENSIONS = (".json", ".yaml", ".yml")
@@ -109,26 +110,23 @@ class ToolFiles:
 
     def _read(self, path: Path, scope: Scope, signature: _Signature) -> _Reading:
         try:
-            data = _bytes(path)
+            data = read_regular(path, MAX_BYTES)
         except OSError as error:
-            reason = error.strerror or str(error)
-            return _Reading(signature, problems=(ToolProblem(path, f"cannot be read: {reason}"),))
-        except _NotAToolFile as error:
-            return _Reading(signature, problems=(ToolProblem(path, str(error)),))
+            return _Reading(signature, problems=(ToolProblem(path, _unreadable(path, error)),))
         origin = Origin(Source.CUSTOM, "", scope, path, digest=hashlib.sha256(data).hexdigest())
         try:
             definitions, problems = self._tools_in(data, origin)
         except ToolFileError as error:
             found = [*error.problems, *error.warnings, *self._refused(data, path)]
             found.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
-            return _Reading(signature, problems=tuple(found))
+            return _Reading(signature, problems=tuple(few(found, path)))
         usable = []
         for definition in definitions:
             tool, faults = checked(definition, data)
             problems += faults
             if not faults:
                 usable.append(tool)
-        return _Reading(signature, tuple(usable), tuple(problems))
+        return _Reading(signature, tuple(usable), tuple(few(problems, path)))
 
     def _tools_in(
         self, data: bytes, origin: Origin
@@ -189,29 +187,10 @@ def _signature(path: str) -> _Signature:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
 
 
-class _NotAToolFile(Exception):
-    """Whatever is at the path, it is not read. The message says what it is."""
-
-
-def _bytes(path: Path) -> bytes:
-    """Read a regular file of bounded size; never waits for a FIFO. Raises OSError too."""
-    if path.is_symlink() and not path.exists():
-        raise _NotAToolFile(f"is a link to nothing ({path.readlink()})")
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, flags)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _NotAToolFile(f"is {_kind(found.st_mode)}, not a tool file")
-        if found.st_size > MAX_BYTES:
-            raise _NotAToolFile(f"has {found.st_size:,} bytes; a tool file may have {MAX_BYTES:,}")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "a directory"
-    return "a FIFO" if stat.S_ISFIFO(mode) else "a device"
+def _unreadable(path: Path, error: OSError) -> str:
+    """Say why a file that is there, or seems to be, cannot be read."""
+    if error.errno == errno.ELOOP:
+        return f"is a link that leads back to itself ({path.readlink()})"
+    if error.errno == errno.ENOENT and path.is_symlink():
+        return f"is a link to nothing ({path.readlink()})"
+    return f"cannot be read: {error.strerror or error}"

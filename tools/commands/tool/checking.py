@@ -11,7 +11,7 @@ from typing import Any
 from tools.actions import AliasAction, PlanAction, UseTool
 from tools.commands.tool.kit import DONE, FAILED, Context, UsageError, as_json
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
-from tools.commands.tool.store import ToolFile, ToolStore, decoded, hidden, read_bytes
+from tools.commands.tool.store import StoreError, ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
 from tools.definition import Scope, ToolDefinition
 from tools.formats.cycod_steps import COMMAND_KEYS
@@ -62,7 +62,7 @@ def validate(parsed: Parsed, context: Context) -> int:
 
 def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolProblem, ...]:
     """Return all that is wrong with a file, by its place in it."""
-    found = [*trial.errors, *trial.warnings]
+    found = [*trial.errors, *trial.warnings, *(p for p in store.refused if p.path == file.path)]
     if trial.definition is not None:
         tools = {f.name: f.definition for f in reversed(store.files()) if f.definition is not None}
         tools.setdefault(trial.definition.name, trial.definition)
@@ -113,7 +113,7 @@ def _report(file: ToolFile, context: Context, *, fix: bool) -> Report:
         return Report(file, file.problems)
     try:
         data = read_bytes(file.path)
-    except Exception as error:
+    except StoreError as error:
         known = file.problems or (ToolProblem(file.path, str(error)),)
         return Report(file, known)
     diff = _fix(file, data, context) if fix else ""
@@ -204,7 +204,7 @@ def _relative(problem: ToolProblem, context: Context) -> Path | None:
 def _show_line(problem: ToolProblem, file: ToolFile, context: Context) -> None:
     try:
         lines = decoded(read_bytes(file.path), file.path).split("\n")
-    except Exception:
+    except StoreError:
         return
     if problem.line and problem.line <= len(lines):
         context.say(f"    {problem.line} | {lines[problem.line - 1]}")

@@ -167,14 +167,18 @@ def _table(
         notes += [tool.unavailable] if tool.unavailable else []
         notes += ["deprecated"] if tool.deprecated else []
         note = f" ({', '.join(notes)})" if notes else ""
-        line = " ".join(tool.description.split())
-        short = line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
-        rows.append((tool.name, file.scope.value, _category(tool), short + note))
+        short = _short(" ".join(tool.description.split()))
+        name, category = _short(tool.name), _short(_category(tool))
+        rows.append((name, file.scope.value, category, short + note))
     shown = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(_COLUMNS) - 1)]
     for row in shown:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         context.out.write("  ".join([*cells, row[-1]]).rstrip() + "\n")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 
 def _row(file: ToolFile, tool: ToolDefinition, *, hidden_: bool) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class ToolFile:
             raise StoreError(
                 f"{self.name} is a table of {self.path}, which opta leaves as it is. "
                 f"Change or copy [custom_tools.{self.name}] there."
+                if self.definition is not None
+                else f"{self.path} holds tools of Codex, and opta leaves it as it is."
             )
 
 
@@ -115,8 +117,18 @@ class ToolStore:
 
     @property
     def problems(self) -> list[ToolProblem]:
-        """What is wrong with the files, in the order of the scopes."""
-        return self._loaded[1]
+        """What is wrong with the files, in the order of the scopes, and with names."""
+        return [*self._loaded[1], *self.refused]
+
+    @cached_property
+    def refused(self) -> list[ToolProblem]:
+        """Which tools may not have their names, and why (X13)."""
+        from tools.builtin import all_builtins
+        from tools.registry import without_conflicts
+
+        builtins = [builtin.definition for builtin in all_builtins()]
+        _, found = without_conflicts(self._loaded[0], builtins)
+        return [problem for problem in found if not problem.warning]
 
     def path_for(self, name: str, scope: Scope) -> Path:
         """Return where a new tool of that name is written."""
@@ -149,7 +161,7 @@ class ToolStore:
         found = [_usable(tool, tool.origin.path, problems) for tool in tools if tool.origin.path]
         usable = {file.path for file in found}
         for path in dict.fromkeys(p.path for p in problems if p.path and not p.warning):
-            if path not in usable and path.suffix != SEVERAL:
+            if path not in usable or path.suffix == SEVERAL:
                 own = tuple(p for p in problems if p.path == path)
                 found.append(ToolFile(_name_of(path), self._scope_of(path), path, None, own))
         order = [place for _, place in self._places]
@@ -175,7 +187,7 @@ class ToolStore:
         except OSError as error:
             raise StoreError(f"Cannot write: {error}") from error
         finally:
-            for known in ("_all", "_loaded"):
+            for known in ("_all", "_loaded", "refused"):
                 self.__dict__.pop(known, None)
 
     def _keep_trust(self, before: TrustReport) -> None:
@@ -207,12 +219,9 @@ def _usable(tool: ToolDefinition, path: Path, problems: Sequence[ToolProblem]) -
 def read_bytes(path: Path) -> bytes:
     """Read a file a person names, regular and of bounded size. Raises StoreError."""
     try:
-        if not path.is_file():
-            what = "is not a regular file" if path.exists() else "does not exist"
-            raise StoreError(f"{path} {what}")
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise StoreError(f"{path} has {size:,} bytes; a tool file may have {MAX_BYTES:,}")
-        return path.read_bytes()
+        return storage.read_regular(path, MAX_BYTES)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} does not exist") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {(error.strerror or str(error))}") from error
 
@@ -240,6 +249,8 @@ def hidden(files: list[ToolFile]) -> Iterator[ToolFile]:
 
 def _name_of(path: Path) -> str:
     """Return the name that an unusable file gives its tool, as far as it can be told."""
+    if path.suffix == SEVERAL:
+        return path.name
     try:
         content = read_document(read_bytes(path), path).data
     except (StoreError, DocumentError):
