@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,31 @@ async def test_five_megabytes_go_through_a_template_and_are_in_no_command_line(p
     assert (plans.root / "got").read_text() == value
     assert "secret-value" not in result.text
     assert "memfd" not in result.text
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("first", ["echo {V}", "echo '{V}' \"$(printf '%s' {V})\"", "echo as it is",
+                                   "echo {RAW}", "echo " + "long " * 40_000])  # fmt: skip
+async def test_a_message_of_the_shell_names_the_tool_and_the_line_of_the_file(plans, shell, first):
+    text = f"{first}\n\nno_such_program\n"
+    result = await plans.run(
+        Step("build", Shell(shell, text, placeholders=True)), bash("after"), name="deploy",
+        parameters=[Parameter("V"), Parameter("RAW", escape_shell=False)],
+        arguments={"V": "many\nlines\n\n'of' text", "RAW": "raw"},
+    )  # fmt: skip
+    (message,) = [line for line in result.text.splitlines() if "no_such_program" in line]
+    assert re.match(r"\[stderr\] deploy/build: (line )?3: (eval: )?no_such_program: ", message)
+    assert "/dev/fd" not in result.text
+
+
+async def test_a_message_of_a_tool_of_one_command_names_the_tool(plans):
+    result = await plans.run(bash("t", "no_such_program {V}"), arguments={"V": "x"})
+    assert result.text.startswith("[stderr] t: line 1: no_such_program: ")
+
+
+async def test_a_script_of_one_shell_gets_no_arguments(plans):
+    result = await plans.run(bash("t", 'echo $# {V} "$@"'), arguments={"V": "x"})
+    assert result.text == "0 x"
 
 
 async def test_bytes_that_are_no_text_reach_the_next_step(plans):

@@ -69,7 +69,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def run(stage: Stage, source: str, **values: str) -> list[str]:
     template = compile_shell(source, NAMES, escape={"PATTERN": True, "QUERY": True})
-    (words,) = stage.shown(template.render(values).script())
+    (words,) = stage.shown(template.render(values))
     return words
 
 
@@ -120,7 +120,7 @@ def test_translate_sends_its_text_in_one_argument(stage: Stage) -> None:
 
 def test_meaningful_error_takes_apostrophes_within_double_quotes_for_text(stage: Stage) -> None:
     script = compile_shell(MEANINGFUL_ERROR, NAMES).render({"FILE_PATH": "x$(touch canary)'\""})
-    result = stage.run(script.script())
+    result = stage.run(script)
     assert result.returncode == 1
     assert result.stdout.startswith(b"Error: File 'x$(touch canary)'\"' not found. Please")
 
@@ -130,7 +130,7 @@ def test_commit_stats_pass_output_on_that_no_argument_could_hold(stage: Stage) -
     (stage.bin / "jq").write_text("#!/bin/sh\nwc -c\nprintf '%s' \"$1\"\n")
     output = "it's $(touch canary) \\n" * 20_000
     rendered = compile_shell(COUNT_AUTHORS, NAMES).render({"fetch-commits.output": output})
-    length, program = stage.run(rendered.script()).stdout.decode().split("\n", 1)
+    length, program = stage.run(rendered).stdout.decode().split("\n", 1)
     assert int(length) == len(output) + 1
     assert "map({author: .[0].commit.author.name, count: length})" in program
     assert rendered.hazards == ()

@@ -103,7 +103,7 @@ def test_the_program_sees_the_bytes_of_the_value(
     stage = Stage(tmp_path_factory.mktemp("stage"))
     for kind in ["bash"] if expression.bash else ["bash", "sh"]:
         template = compile_shell(f"show {expression.source}", NAMES, kind=kind)
-        script = template.render({"P": value, "Q": value, "N": "1"}).script()
+        script = template.render({"P": value, "Q": value, "N": "1"})
         assert stage.shown(script, kind) == [[expression.means.replace(VALUE, value)]]
 
 
@@ -113,7 +113,7 @@ def test_backquotes_may_be_nested(tmp_path: Path, levels: int) -> None:
     for _ in range(levels):
         escaped = source.replace("\\", "\\\\").replace("`", "\\`")
         source = f"`printf %s. {escaped}`"
-    script = compile_shell(f'x={source}; show "$x"', NAMES).render({"P": "a$(x)`y`'\\"}).script()
+    script = compile_shell(f'x={source}; show "$x"', NAMES).render({"P": "a$(x)`y`'\\"})
     assert Stage(tmp_path).shown(script) == [["a$(x)`y`'\\" + "." * levels]]
 
 
@@ -121,7 +121,7 @@ def test_substitutions_may_be_nested_as_deep_as_bash_allows(tmp_path: Path) -> N
     source = '"{P}"'
     for _ in range(60):
         source = f'"$(printf %s {source})"'
-    script = compile_shell(f"show {source}", NAMES).render({"P": "$(x)'"}).script()
+    script = compile_shell(f"show {source}", NAMES).render({"P": "$(x)'"})
     assert Stage(tmp_path).shown(script) == [["$(x)'"]]
     compile_shell("$(" * 5_000 + "x {P}" + ")" * 5_000, NAMES)
 
@@ -158,7 +158,7 @@ def test_text_that_resembles_a_script_is_refused_or_safe(
 ) -> None:
     try:
         template = compile_shell(source, NAMES)
-        script = template.render({"P": value}).script()
+        script = template.render({"P": value})
     except TemplateError:
         return
     code = (HazardKind.INNER_LANGUAGE, HazardKind.PROGRAM)

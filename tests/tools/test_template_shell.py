@@ -76,12 +76,16 @@ class Stage:
         program.write_text("#!/bin/sh\nfor a; do printf '%s\\0' \"$a\"; done\nprintf '\\036'\n")
         program.chmod(0o755)
 
-    def run(self, script: bytes, shell: str = "bash") -> subprocess.CompletedProcess[bytes]:
-        file = self.path / "script"
-        file.write_bytes(script)
+    def run(
+        self, script: RenderedScript, shell: str = "bash", **variables: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        file = self.path / "values"
+        file.write_bytes(script.assignments())
         env = {"PATH": f"{self.bin}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "HOME": "/"}
+        env |= variables
+        program = "/bin/bash" if shell == "bash" else "/bin/dash"
         result = subprocess.run(
-            ["/bin/bash" if shell == "bash" else "/bin/dash", str(file)],
+            [program, "-c", script.program(), "stage", str(file)],
             cwd=self.work,
             env=env,
             capture_output=True,
@@ -93,7 +97,7 @@ class Stage:
         assert left == [], f"the value was run: {left}"
         return result
 
-    def shown(self, script: bytes, shell: str = "bash") -> list[list[str]]:
+    def shown(self, script: RenderedScript, shell: str = "bash") -> list[list[str]]:
         """The argument lists with which `show` was called."""
         result = self.run(script, shell)
         assert result.stderr == b""
@@ -216,7 +220,7 @@ def test_a_value_reaches_the_program_as_it_is(
     template = compile_shell(source, NAMES, kind=kind)
     for value in HOSTILE:
         rendered = template.render({"P": value})
-        assert stage.shown(rendered.script(), kind) == expected(value), (source, value)
+        assert stage.shown(rendered, kind) == expected(value), (source, value)
 
 
 def is_odd(kind: str, source: str, value: str, shown: bytes) -> bool:
@@ -234,10 +238,14 @@ def test_what_the_person_is_shown_does_the_same(
 ) -> None:
     template = compile_shell(source, NAMES, kind=kind)
     for value in HOSTILE:
-        shown = template.render({"P": value}).shown.encode("utf-8", "surrogateescape")
-        if is_odd(kind, source, value, shown):
+        shown = template.render({"P": value}).shown
+        if is_odd(kind, source, value, shown.encode("utf-8", "surrogateescape")):
             continue
-        assert stage.shown(shown, kind) == expected(value), (source, value, shown)
+        assert stage.shown(RenderedScript(shown, {}, shown), kind) == expected(value), (
+            source,
+            value,
+            shown,
+        )
 
 
 NUMBERS = [
@@ -261,7 +269,7 @@ NUMBERS = [
 @pytest.mark.parametrize("source", NUMBERS)
 def test_where_bash_calculates_only_integers_are_taken(stage: Stage, source: str) -> None:
     template = compile_shell(source, NAMES)
-    result = stage.run(template.render({"N": "1"}).script())
+    result = stage.run(template.render({"N": "1"}))
     assert (result.returncode, result.stderr) == (0, b"")
     assert result.stdout
     for value in ("a[$(touch canary)]", "1;touch canary", "", "x", "1 1", "1\n"):
@@ -368,7 +376,7 @@ def test_a_bare_value_is_split_into_words_without_being_expanded(
 ) -> None:
     assert split_words(value) == expected
     for kind in ("bash", "sh"):
-        script = render("show {P}", {"P": value}, kind).script()
+        script = render("show {P}", {"P": value}, kind)
         assert stage.shown(script, kind) == [expected]
 
 
@@ -377,7 +385,7 @@ def test_a_bare_value_is_split_into_words_without_being_expanded(
 def test_escape_shell_true_keeps_a_bare_value_one_word(stage: Stage, kind: str) -> None:
     template = compile_shell("show {P}", NAMES, kind=kind, escape={"P": True})
     for value in [*HOSTILE, "; rm -rf x", "`id`"]:
-        assert stage.shown(template.render({"P": value}).script(), kind) == [[value]]
+        assert stage.shown(template.render({"P": value}), kind) == [[value]]
 
 
 @pytest.mark.row("C290")
@@ -385,12 +393,12 @@ def test_escape_shell_false_pastes_and_says_so(stage: Stage) -> None:
     rendered = render("show {P} '{Q}'", {"P": "a; show b", "Q": "q"}, escape={"P": False})
     assert rendered.raw
     assert [hazard.kind for hazard in rendered.hazards] == [HazardKind.RAW]
-    assert stage.shown(rendered.script()) == [["a"], ["b", "q"]]
+    assert stage.shown(rendered) == [["a"], ["b", "q"]]
 
 
 @pytest.mark.parametrize("kind", ["bash", "sh"])
 def test_arrays_are_words_when_bare_and_joined_by_blanks_in_quotes(stage: Stage, kind: str) -> None:
-    script = render('show a{LIST}b "{LIST}"', {"LIST": ["1 2", "*", "$x"]}, kind).script()
+    script = render('show a{LIST}b "{LIST}"', {"LIST": ["1 2", "*", "$x"]}, kind)
     assert stage.shown(script, kind) == [["a1 2", "*", "$xb", "1 2 * $x"]]
 
 
@@ -399,12 +407,13 @@ def test_an_empty_bare_value_vanishes_and_changes_nothing_else(stage: Stage, kin
     source = "set -u\nIFS=\nshow a {EMPTY} b x{EMPTY} {EMPTY}#c --d={EMPTY}\n{EMPTY} show e"
     rendered = render(source, {"EMPTY": ""}, kind)
     expected = [["a", "b", "x", "#c", "--d="], ["e"]]
-    assert stage.shown(rendered.script(), kind) == expected
-    assert stage.shown(rendered.shown.encode(), kind) == expected
+    assert stage.shown(rendered, kind) == expected
+    shown = RenderedScript(rendered.shown, {}, rendered.shown)
+    assert stage.shown(shown, kind) == expected
 
 
 def test_predefined_values_are_one_word(stage: Stage) -> None:
-    script = render("show {WORKSPACE}/x", {"WORKSPACE": "/my dir"}).script()
+    script = render("show {WORKSPACE}/x", {"WORKSPACE": "/my dir"})
     assert stage.shown(script) == [["/my dir/x"]]
 
 
@@ -412,12 +421,12 @@ def test_predefined_values_are_one_word(stage: Stage) -> None:
 def test_a_value_of_five_megabytes_arrives_whole(stage: Stage, kind: str) -> None:
     value = "'x\"$(touch canary)`\n" * 270_000
     rendered = render("printf %s '{build.output}' | wc -c", {"build.output": value}, kind)
-    assert stage.run(rendered.script(), kind).stdout.split() == [str(len(value)).encode()]
+    assert stage.run(rendered, kind).stdout.split() == [str(len(value)).encode()]
 
 
 def test_programs_do_not_inherit_the_values(stage: Stage) -> None:
-    script = b"export __opta_0=old\n" + render("env '{P}=1'", {"P": "secret"}).script()
-    assert b"__opta" not in stage.run(script).stdout
+    script = render("env '{P}=1'", {"P": "secret"})
+    assert b"__opta" not in stage.run(script, __opta_0="old").stdout
 
 
 def test_a_script_that_uses_the_prefix_gets_another() -> None:
@@ -443,7 +452,7 @@ def test_a_command_with_an_unknown_name_is_not_run() -> None:
 
 def test_an_unknown_name_in_single_quotes_is_text(stage: Stage) -> None:
     rendered = render("show '{NF} {print}' '{P}' # {NOTE}", {"P": "x"})
-    assert stage.shown(rendered.script()) == [["{NF} {print}", "x"]]
+    assert stage.shown(rendered) == [["{NF} {print}", "x"]]
 
 
 INNER = [

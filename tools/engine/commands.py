@@ -20,7 +20,7 @@ from tools.engine.template import (
     parse,
     parse_argv,
 )
-from tools.engine.template_shell import ShellTemplate, compile_shell
+from tools.engine.template_shell import RenderedScript, ShellTemplate, compile_shell
 from tools.engine.template_windows import PowerShellTemplate, compile_pwsh, fill_cmd
 from tools.formats.platforms import current_platform
 
@@ -37,13 +37,13 @@ _TEXT_OPTION = {"cmd": "/c", "pwsh": "-Command", "powershell": "-Command"}
 _TEMPLATE_KINDS = {"sh": "sh", "dash": "sh", "ksh": "sh", "zsh": "sh", "bash": "bash"}
 _ALL_SHELLS = frozenset({*_SHELLS, *_TEMPLATE_KINDS})
 
-_CLOSE_OWN_SCRIPT = b'eval "exec ${0##*/}<&-"\n'
-"""Keeps the script, which holds the values, from the programs that it starts."""
+_CLOSE_OWN_FILE = b'eval "exec ${1##*/}<&-"\n'
+"""Keeps the file that holds the values from the programs that a script starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is started. `script` is handed over in a private file whose path comes last in argv,
+    """What is started. `script` is handed over in a private file whose path comes last in argv:
     where `suffix` is given, a file with a name that ends so. `stdin` None means closed; nothing
     comes on it for the first `stdin_delay_ms`."""
 
@@ -90,6 +90,7 @@ class _Script:
 
     kind: str
     text: str
+    label: str
     placeholders: tuple[Placeholder, ...] = ()
     hazards: tuple[Hazard, ...] = ()
 
@@ -101,14 +102,18 @@ class _Script:
         if name not in _ALL_SHELLS:
             return Start(tuple(shlex.split(self.kind)), self.text.encode(), suffix=".txt")
         if len(self.text.encode()) > MAX_ARGUMENT_BYTES and name in _TEMPLATE_KINDS:
-            return Start(_shell(self.kind), self.text.encode())
-        return Start((*_shell(self.kind), _TEXT_OPTION.get(name, "-c"), self.text))
+            return _evaluate(self.kind, RenderedScript(self.text, {}, self.text), self.label)
+        option = _TEXT_OPTION.get(name)
+        if option is not None:
+            return Start((*_shell(self.kind), option, self.text))
+        return Start((*_shell(self.kind), "-c", self.text, self.label))
 
 
 @dataclass(frozen=True, slots=True)
 class _ScriptTemplate:
     kind: str
     template: ShellTemplate
+    label: str
 
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:
@@ -125,9 +130,14 @@ class _ScriptTemplate:
     def start(self, values: Mapping[str, Value]) -> Start:
         rendered = self.template.render(values)
         if not rendered.variables and not rendered.raw:
-            return _Script(self.kind, rendered.text).start(values)
-        close = _CLOSE_OWN_SCRIPT if self.template.kind == "bash" else b""
-        return Start(_shell(self.kind), close + rendered.script())
+            return _Script(self.kind, rendered.text, self.label).start(values)
+        return _evaluate(self.kind, rendered, self.label)
+
+
+def _evaluate(kind: str, script: RenderedScript, label: str) -> Start:
+    # Other shells close descriptors of one digit only.
+    close = _CLOSE_OWN_FILE if _program_name(kind) == "bash" else b""
+    return Start((*_shell(kind), "-c", script.program(), label), close + script.assignments())
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,28 +210,32 @@ def compile_command(
     command: Shell | Argv | PlatformCommands,
     names: Names,
     escape: Mapping[str, bool | None],
+    label: str,
 ) -> Compiled:
-    """Read a command for this machine. Raises TemplateError where it cannot be run safely."""
+    """Read a command for this machine. Raises TemplateError where it cannot be run safely.
+
+    `label` is what a shell calls it in its messages.
+    """
     match command:
         case PlatformCommands():
-            return compile_command(for_platform(command), names, escape)
+            return compile_command(for_platform(command), names, escape, label)
         case Argv(words, placeholders=True):
             return _Words(parse_argv(words, names))
         case Argv(words):
             return _Words(parse_argv(words, Names()))
         case Shell(kind, text, placeholders=True):
-            return _compile_shell(kind, text, names, escape)
+            return _compile_shell(kind, text, names, escape, label)
         case Shell(kind, text):
-            return _Script(kind, text)
+            return _Script(kind, text, label)
 
 
 def _compile_shell(
-    kind: str, text: str, names: Names, escape: Mapping[str, bool | None]
+    kind: str, text: str, names: Names, escape: Mapping[str, bool | None], label: str
 ) -> Compiled:
     name = _program_name(kind)
     if name in _TEMPLATE_KINDS:
         template = compile_shell(text, names, kind=_TEMPLATE_KINDS[name], escape=escape)
-        return _ScriptTemplate(kind, template)
+        return _ScriptTemplate(kind, template, label)
     if name in ("pwsh", "powershell"):
         return _PowerShell(kind, compile_pwsh(text, names, escape))
     if name == "cmd":
@@ -231,7 +245,7 @@ def _compile_shell(
             f"Values cannot be placed in a script for {name}. Read them from the environment: "
             "OPTA_TOOL_ARG_ and the parameter's name in capitals."
         )
-    return _Script(kind, text)
+    return _Script(kind, text, label)
 
 
 def for_platform(commands: PlatformCommands) -> Shell:

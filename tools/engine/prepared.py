@@ -84,14 +84,19 @@ class PreparedPlan:
                 step.command.name, self.call.tool.name, self.setting.within, self.setting.tools
             )
         else:
-            self.commands[step.name] = self.compile(step.command)
+            self.commands[step.name] = self._compile(step.command, step.name)
         if step.fallback:
             shell = Shell(_shell_of(step.command), step.fallback, placeholders=True)
-            self.fallbacks[step.name] = self.compile(shell)
+            self.fallbacks[step.name] = self._compile(shell, f"{step.name} fallback")
 
-    def compile(self, command: Shell | Argv | PlatformCommands) -> Compiled:
-        """Read one command of the plan. Raises TemplateError."""
-        return compile_command(command, self.bindings.names, self.bindings.escape)
+    def cleanup(self, command: Shell) -> Compiled:
+        """Read one of the commands that clean up. Raises TemplateError."""
+        return self._compile(command, "cleanup")
+
+    def _compile(self, command: Shell | Argv | PlatformCommands, what: str) -> Compiled:
+        tool = self.call.tool.name
+        label = tool if what == tool else f"{tool}/{what}"
+        return compile_command(command, self.bindings.names, self.bindings.escape, label)
 
     def shown(self, compiled: Compiled) -> Shown:
         """Return how a command reads with what is known of its values. Raises ToolError."""

@@ -95,7 +95,7 @@ def _parts(plan: PreparedPlan, prefix: str = "") -> Iterator[_Part]:
             yield _Part(f"{prefix}{planned.number}, if it fails", shown, plan)
     for command in plan.action.cleanup:
         try:
-            shown = plan.shown(plan.compile(command))
+            shown = plan.shown(plan.cleanup(command))
         except (ToolError, ValueError):
             # Not run either; the result of the call says why (C303).
             continue

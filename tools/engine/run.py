@@ -290,7 +290,7 @@ class _Running:
             context, clock=Clock(CLEANUP_TIMEOUT_MS), progress=lambda _: None, alone=True
         )
         try:
-            compiled = self._plan.compile(command)
+            compiled = self._plan.cleanup(command)
         except ValueError as error:
             return str(error)
         result = await run_step(

@@ -44,8 +44,9 @@ _DOUBLE_END = re.compile(r'([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 class RenderedScript:
     """A script with values.
 
-    `text` is what the shell reads after `preamble(variables)`. `shown` is the same script as a
+    `text` is what the shell evaluates after `preamble(variables)`. `shown` is the same script as a
     person reads it, with the values in place. `raw` says that a value became part of the text.
+    `text_variable` is a name that the text does not use.
     """
 
     text: str
@@ -53,10 +54,19 @@ class RenderedScript:
     shown: str
     raw: bool = False
     hazards: tuple[Hazard, ...] = ()
+    text_variable: str = "__opta_text"
 
-    def script(self) -> bytes:
-        """Return all that the shell reads. Raises TemplateError as `preamble` does."""
-        return preamble(self.variables) + _encode(self.text, "The script")
+    def program(self) -> str:
+        """Return what a shell is told with `-c`; its one argument is a file of `assignments`.
+
+        The text is evaluated, not read from that file, so that the shell counts its lines from
+        1 and calls it by the name it was given (`$0`) in its messages.
+        """
+        return f'. "$1"; shift; eval "${{{self.text_variable}}}"'
+
+    def assignments(self) -> bytes:
+        """Return shell code that assigns the text and its values. Raises TemplateError."""
+        return preamble({**self.variables, self.text_variable: self.text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +288,7 @@ class _Rendering:
                 self._put(piece, piece.place, value, text, shown)
         return RenderedScript(
             "".join(text), self.variables, "".join(shown), self.raw,
-            (*self.shell.hazards, *self.hazards),
+            (*self.shell.hazards, *self.hazards), f"{self.shell.prefix}_text",
         )  # fmt: skip
 
     def _put(
