@@ -76,7 +76,9 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
         confirm=_confirm,
         edit=_edit,
         export=_export,
-        executor=lambda tool, observe: _executor(store, tool, settings, observe, trusted),
+        executor=lambda tool, observe, by_hand: _executor(
+            store, tool, settings, observe, trusted=trusted, by_hand=by_hand
+        ),
         tokens=_tokens,
     )
 
@@ -116,7 +118,9 @@ def _executor(
     tool: ToolDefinition,
     settings: Settings,
     observe: Observe | None,
+    *,
     trusted: bool,
+    by_hand: bool,
 ) -> PersonExecutor:
     """Make what runs `tool` in the workspace. Raises CommandError for one that is not trusted."""
     from tools.builtin import all_builtins
@@ -153,6 +157,7 @@ def _executor(
             child_environment(os.environ, secrets=[settings.api_key_env]),
         ),
         observe=observe,
+        by_hand=by_hand,
     )
     return _PersonExecutor(executor)
 

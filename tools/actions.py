@@ -188,6 +188,17 @@ class AliasAction:
 Action: TypeAlias = BuiltinAction | PlanAction | AliasAction
 
 
+def shells_of(command: Command) -> tuple[Shell, ...]:
+    """Return the scripts of a command, those for other platforms too."""
+    match command:
+        case Shell():
+            return (command,)
+        case PlatformCommands(default, platforms):
+            return tuple(shell for shell in (default, *platforms.values()) if shell is not None)
+        case _:
+            return ()
+
+
 def command_text(command: Command) -> str:
     """Return a command as its author wrote it, for people to read."""
     match command:

@@ -86,12 +86,13 @@ class ToolExecutor:
         *,
         note_for: Callable[[Iterable[Path]], str] = lambda _: "",
         observe: Observe | None = None,
+        by_hand: bool = False,
     ) -> None:
         """Make an executor.
 
         `note_for` gets the paths a call touched and returns text to add to its result for the
         model (directory instructions on first touch), or nothing. `observe` gets what the steps
-        of every custom tool gave.
+        of every custom tool gave. `by_hand` lets interactive tools talk to the person.
         """
         self.registry = registry
         self.gate = gate
@@ -99,6 +100,7 @@ class ToolExecutor:
         self._services = services
         self._note_for = note_for
         self._observe = observe
+        self._by_hand = by_hand
 
     def batch(self, calls: Sequence[ToolCall], emit: Emit) -> CallBatch:
         """Take the calls of one message. Nothing happens before `CallBatch.run`."""
@@ -139,6 +141,7 @@ class ToolExecutor:
             child_env=self._services.child_env,
             tools=OtherTools(self.registry),
             observe=self._observe,
+            by_hand=self._by_hand,
         )
 
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:

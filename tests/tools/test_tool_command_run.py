@@ -168,7 +168,13 @@ parameters: {A: {type: string, description: a}}
     for part in ("1: one", "touch one x y", "2: two", "only if {one.exit-code} == 0", "after one",
                  f"in {opta.root}", "MODE=fast"):  # fmt: skip
         assert part in ran.out
+    assert "Values are shown in place;" in ran.out
     assert list(opta.root.iterdir()) == []
+
+
+def test_a_dry_run_says_nothing_of_values_where_there_are_none(opta):
+    put(opta, "name: t\ndescription: D\nbash: echo fixed\n")
+    assert opta("tool run t --dry-run").out == f"echo fixed\nin {opta.root}\n"
 
 
 def test_the_command_is_shown_beside_the_output(opta):

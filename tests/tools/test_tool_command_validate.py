@@ -117,7 +117,7 @@ HAZARDS = [
     ("bash: sudo {P} x", "3:12: $.bash", "names the program", "write the program's name"),
     ("steps:\n  - name: a\n    bash: x\n  - name: b\n    bash: grep -- {P}; git show {P}",
      "7:33: $.steps[1].bash", "begins with a dash", "write -- before"),
-    ("commands: {default: 'grep {P} f'}", "3:27: $.commands.default", "with a dash", "write -- bef"),
+    ("commands: {default: 'grep {P} f'}", "3:27: $.commands.default", "with a dash", "write -- "),
 ]  # fmt: skip
 
 

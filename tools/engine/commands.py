@@ -45,13 +45,16 @@ _CLOSE_OWN_FILE = b'eval "exec ${1##*/}<&-"\n'
 class Start:
     """What is started. `script` is handed over in a private file whose path comes last in argv:
     where `suffix` is given, a file with a name that ends so. `stdin` None means closed; nothing
-    comes on it for the first `stdin_delay_ms`."""
+    comes on it for the first `stdin_delay_ms`. `terminal` and `pass_output` are those of
+    `ProcessSpec`."""
 
     argv: tuple[str, ...]
     script: bytes | None = None
     suffix: str = ""
     stdin: bytes | None = None
     stdin_delay_ms: int = 0
+    terminal: bool = False
+    pass_output: bool = False
 
 
 @dataclass(frozen=True, slots=True)

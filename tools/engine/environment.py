@@ -56,6 +56,15 @@ def child_environment(
     return kept | WITHOUT_TERMINAL
 
 
+def with_terminal(env: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return `env` for a child that has the person's terminal: pagers and editors as in `environ`.
+
+    What a tool itself set stays.
+    """
+    own = {name: value for name, value in env.items() if WITHOUT_TERMINAL.get(name) != value}
+    return {name: environ[name] for name in WITHOUT_TERMINAL if name in environ} | own
+
+
 def is_secret(name: str, secrets: Collection[str] = ()) -> bool:
     """Tell whether a variable holds a key or token of opta's own."""
     return name in PROVIDER_KEYS or name in secrets or _OWN_SECRET.fullmatch(name) is not None

@@ -13,6 +13,7 @@ from tools.engine.arguments import CallVariables, call_variables, without_outer_
 from tools.engine.binding import Bindings
 from tools.engine.commands import Compiled, Shown, compile_command, for_platform
 from tools.engine.compose import ToolFinder, find_plan, through_aliases
+from tools.engine.foreground import has_terminal
 from tools.engine.masking import Masker
 from tools.engine.plan import PlanError, PlannedStep, order_steps
 from tools.engine.surroundings import Surroundings, surroundings
@@ -23,18 +24,22 @@ from tools.formats.platforms import current_platform
 DEFAULT_TIMEOUT_MS = 30_000
 """The deadline of a tool whose file names none."""
 
+WHOLE_DAY_MS = 24 * 60 * 60 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a call is prepared with: the workspace, the environment of processes, other tools.
 
-    `within` are the names of the tools around this one.
+    `within` are the names of the tools around this one. `by_hand` says that the person who typed
+    the call is there to talk to what it runs.
     """
 
     root: Path
     child_env: Mapping[str, str]
     tools: ToolFinder
     within: tuple[str, ...] = ()
+    by_hand: bool = False
 
 
 class PreparedPlan:
@@ -57,7 +62,9 @@ class PreparedPlan:
         self.setting = Setting(
             setting.root, setting.child_env, setting.tools,
             (*setting.within, *(alias.name for alias in self.passed), tool.name),
+            setting.by_hand,
         )  # fmt: skip
+        self.in_terminal = self._is_in_terminal()
         try:
             self._read()
         except (PlanError, TemplateError) as error:
@@ -121,8 +128,25 @@ class PreparedPlan:
 
     @property
     def timeout_ms(self) -> int:
-        """The deadline of the whole call."""
+        """The deadline of the whole call; in a terminal the person decides when to end it."""
+        if self.in_terminal:
+            return WHOLE_DAY_MS
         return self.call.tool.limits.timeout_ms or DEFAULT_TIMEOUT_MS
+
+    def _is_in_terminal(self) -> bool:
+        """Tell whether what it runs talks to the person (X125). Raises ToolError."""
+        interaction = self.action.interaction
+        if not (self.setting.by_hand and interaction.interactive) or interaction.input:
+            return False
+        if has_terminal():
+            return True
+        if interaction.default_response is None:
+            raise ToolError(
+                f"The tool {self.call.tool.name} is interactive: it asks the person and needs a "
+                "terminal as standard input. Nothing was done. Run it in a terminal, or give its "
+                "file `interactive-options: {default-response: ...}`."
+            )
+        return False
 
     def _surroundings(self) -> Surroundings:
         environ = {**os.environ, **self.setting.child_env}
@@ -153,6 +177,12 @@ class PreparedPlan:
         """Return the values of templates that must not show; names may be of the environment."""
         values = (self.bindings.variable(text, os.environ) for text in templates)
         return [value for value in values if value]
+
+    @property
+    def hides(self) -> bool:
+        """True when there is a value that must not show."""
+        late = any(step.output.masked for step in self.action.steps)
+        return late or bool(self.masker.secrets)
 
     def step_masker(self, planned: PlannedStep) -> Masker:
         """Return what hides secrets of one step, those among them that other steps gave."""

@@ -24,6 +24,7 @@ from typing import IO, Protocol, cast
 
 from tools.definition import ResolvedCall
 from tools.engine.capture import Capture, Captured
+from tools.engine.foreground import LentTerminal, waiting
 from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
 from tools.permissions.grant import Grant
@@ -43,6 +44,7 @@ __all__ = [
 GRACE_S = 0.2
 """How long output is still read after the process ended, where its children hold the pipe."""
 
+_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _AFTER_KILL_S = 1.0
 _LAST_CHUNKS = 16
 
@@ -53,7 +55,8 @@ class ProcessSpec:
 
     `merge_stderr` sends stderr into stdout, in the order written. `stdin_delay_ms` is how long
     nothing comes on stdin first. `descriptors` are open ones that the process gets under the same
-    numbers; they stay the caller's to close.
+    numbers; they stay the caller's to close. `terminal` lends the process opta's own terminal
+    instead of `stdin`; with `pass_output` its output goes where opta's goes, and is not captured.
     """
 
     argv: tuple[str, ...]
@@ -64,6 +67,8 @@ class ProcessSpec:
     merge_stderr: bool = False
     stdin_delay_ms: int = 0
     descriptors: tuple[int, ...] = ()
+    terminal: bool = False
+    pass_output: bool = False
 
 
 class StreamFilter(Protocol):
@@ -141,6 +146,7 @@ class _Run:
         self._started = time.monotonic()
         process = _start(spec)
         self._group = ProcessGroup(process)
+        self._terminal = LentTerminal(process) if spec.terminal else None
         self._ended = asyncio.Event()
         self._drained = asyncio.Event()
         self._stdout, self._stderr = Capture(), Capture()
@@ -153,6 +159,7 @@ class _Run:
             )
             if pipe is not None
         ]
+        self._on_end()
         self._writer: PipeWriter | None = None
         self._stdin = cast(FileIO | None, process.stdin)
         self._feeding: asyncio.TimerHandle | None = None
@@ -171,6 +178,7 @@ class _Run:
             if not await _within(KILL_AFTER_S, self._ended):
                 self._group.kill()
                 await _within(_AFTER_KILL_S, self._ended)
+        self._take_terminal()
         await _within(GRACE_S, self._drained)
         self._read_the_rest()
         for stream, capture in self._filtered:
@@ -181,6 +189,7 @@ class _Run:
 
     def abandon(self) -> None:
         """End the group in the background and forget its output."""
+        self._take_terminal()
         self._group.end(self._release())
         self._stdout.discard()
         self._stderr.discard()
@@ -199,6 +208,10 @@ class _Run:
             stderr=self._stderr.finish(),
             duration_ms=round((time.monotonic() - self._started) * 1000),
         )
+
+    def _take_terminal(self) -> None:
+        if self._terminal is not None:
+            self._terminal.take_back()
 
     def _feed(self) -> None:
         if self._stdin is not None:
@@ -254,18 +267,23 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 def _start(spec: ProcessSpec) -> subprocess.Popen[bytes]:
     if not spec.argv:
         raise ProcessStartError("There is no program to start: the command is empty.")
+    stdin = subprocess.DEVNULL if spec.stdin is None else subprocess.PIPE
+    stderr = subprocess.STDOUT if spec.merge_stderr else subprocess.PIPE
+    posix = os.name == "posix"
     try:
         return subprocess.Popen(
-            spec.argv,
+            waiting(spec.argv) if spec.terminal else spec.argv,
             bufsize=0,
             cwd=spec.cwd,
             env=spec.env,
-            stdin=subprocess.DEVNULL if spec.stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if spec.merge_stderr else subprocess.PIPE,
-            start_new_session=os.name == "posix",
+            stdin=None if spec.terminal else stdin,
+            stdout=None if spec.pass_output else subprocess.PIPE,
+            stderr=None if spec.pass_output else stderr,
+            # A session of its own would have no terminal.
+            start_new_session=posix and not spec.terminal,
+            process_group=0 if posix and spec.terminal else None,
             pass_fds=spec.descriptors,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            creationflags=0 if spec.terminal else _NEW_GROUP,
         )
     except (OSError, ValueError) as error:
         raise ProcessStartError(_why_not_started(spec, error)) from error

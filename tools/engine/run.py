@@ -7,6 +7,7 @@ becomes shell text (R1): it arrives in variables that are assigned ahead of the 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ from tools.definition import (
 )
 from tools.engine.commands import Compiled, Start
 from tools.engine.compose import ToolFinder
+from tools.engine.environment import with_terminal
 from tools.engine.output import CLIP_CHARS
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan, Setting
@@ -81,14 +83,15 @@ def prepare_plan(
     child_env: Mapping[str, str],
     tools: ToolFinder | None = None,
     observe: Observe | None = None,
+    by_hand: bool = False,
 ) -> Invocation:
     """Return what a call of a custom tool will do; `root` is the workspace.
 
     `tools` finds the tools that this one is made of. `observe` gets what every step gave, for
-    who wants more than the result; secrets are masked there too. Raises ToolError when the call
-    cannot run.
+    who wants more than the result; secrets are masked there too. `by_hand` lends an interactive
+    tool opta's own terminal (X125). Raises ToolError when the call cannot run.
     """
-    plan = PreparedPlan(call, Setting(root, child_env, tools or NoTools()))
+    plan = PreparedPlan(call, Setting(root, child_env, tools or NoTools(), by_hand=by_hand))
     shown = preview(plan, call)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
@@ -192,6 +195,8 @@ class _Running:
             raise ToolError(f"The call cannot be set up: {error} Nothing was done.") from error
         if plan.variables is not None:
             env = plan.variables.environment(plan.call, arguments) | env
+        if plan.in_terminal:
+            env = with_terminal(env, os.environ)
         count = len(plan.steps)
         return StepContext(
             processes=Processes(
@@ -224,7 +229,7 @@ class _Running:
             planned,
             context,
             self._command(step),
-            None if fallback is None else self._process(fallback),
+            None if fallback is None else self._process(fallback, step),
             masker=plan.step_masker(planned),
             keep=step.name in plan.referred or self._observe is not None,
         )
@@ -232,13 +237,18 @@ class _Running:
     def _command(self, step: Step) -> StepCommand:
         if step.name in self._plan.inner:
             return _InnerTool(self._plan, self._grant, self._granted, step)
-        return self._process(self._plan.commands[step.name])
+        return self._process(self._plan.commands[step.name], step)
 
-    def _process(self, command: Compiled) -> ProcessCommand:
-        bindings, interaction = self._plan.bindings, self._plan.action.interaction
+    def _process(self, command: Compiled, step: Step | None = None) -> ProcessCommand:
+        """Return what runs a command; without a `step` it never talks to the person."""
+        plan, bindings, interaction = self._plan, self._plan.bindings, self._plan.action.interaction
 
         def start() -> Start:
             begun = command.start(bindings.of(command.placeholders))
+            if step is not None and plan.in_terminal:
+                # What other steps refer to, and secrets, pass through opta.
+                passed = step.name not in plan.referred and not plan.hides
+                return replace(begun, terminal=True, pass_output=passed)
             stdin, delay_ms = _stdin(interaction, bindings.fill)
             return replace(begun, stdin=stdin, stdin_delay_ms=delay_ms)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +58,7 @@ class Processes:
     cwd: Path
     env: Mapping[str, str]
     max_memory_bytes: int | None = None
+    terminal: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
         self,
@@ -65,8 +66,13 @@ class Processes:
         timeout_ms: int,
         streams: tuple[StepStream, StepStream],
     ) -> ProcessResult:
-        """Run one command to its end. Raises ProcessStartError, OutputLimitError, StorageError."""
-        with ExitStack() as files:
+        """Run one command to its end; one at a time has the terminal.
+
+        Raises ProcessStartError, OutputLimitError, StorageError.
+        """
+        async with AsyncExitStack() as files:
+            if start.terminal:
+                await files.enter_async_context(self.terminal)
             argv, descriptors = _with_script(start, files)
             if self.max_memory_bytes is not None:
                 argv = with_memory_limit(argv, self.max_memory_bytes)
@@ -78,11 +84,13 @@ class Processes:
                 stdin=start.stdin,
                 stdin_delay_ms=start.stdin_delay_ms,
                 descriptors=descriptors,
+                terminal=start.terminal,
+                pass_output=start.pass_output,
             )
             return await run_process(self.grant, self.call, spec, filters=streams)
 
 
-def _with_script(start: Start, files: ExitStack) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _with_script(start: Start, files: AsyncExitStack) -> tuple[tuple[str, ...], tuple[int, ...]]:
     if start.script is None:
         return start.argv, ()
     if start.suffix:
@@ -248,21 +256,29 @@ class ProcessCommand:
 
     async def run(self, run: StepRun) -> Attempt:
         """Run it once. Raises ProcessStartError, OutputLimitError, TemplateError."""
-        options = run.planned.step.output
-        with _shows(run) as (show, show_errors):
+        options, start = run.planned.step.output, self.start()
+        with _shows(run, talks=start.terminal) as (show, show_errors):
             streams = (
                 StepStream(options, run.masker, keep=run.keep, show=show),
                 StepStream(options, run.masker, keep=run.keep, show=show_errors),
             )
-            process = await run.context.processes.run(self.start(), run.timeout_ms, streams)
+            process = await run.context.processes.run(start, run.timeout_ms, streams)
         return _attempt(process, run, streams)
 
 
 @contextmanager
-def _shows(run: StepRun) -> Iterator[tuple[Live | None, Live | None]]:
-    """Decide where stdout and stderr are shown while they come (C384, X124)."""
+def _shows(run: StepRun, *, talks: bool) -> Iterator[tuple[Live | None, Live | None]]:
+    """Decide where stdout and stderr are shown while they come (C384, X124).
+
+    `talks` says that the person answers what is shown.
+    """
     options, context, name = run.planned.step.output, run.context, run.planned.step.name
-    if options.stream and options.callback == "file" and context.log_directory is not None:
+    if (
+        not talks
+        and options.stream
+        and options.callback == "file"
+        and context.log_directory is not None
+    ):
         log = LiveLog(context.log_directory / f"{run.planned.number}.log")
         context.progress(f"The output of {name} goes to {log.path}\n")
         try:
@@ -274,7 +290,7 @@ def _shows(run: StepRun) -> Iterator[tuple[Live | None, Live | None]]:
     def show(text: str) -> None:
         context.progress(run.masker.text(text))
 
-    if context.alone:
+    if context.alone or talks:
         yield LivePieces(show), LivePieces(show)
     elif options.stream:
         yield LiveLines(f"{name} | ", show), LiveLines(f"{name} | ", show)

@@ -51,8 +51,8 @@ class Context:
     the person change a text in the editor named, else in that of the environment. `export`
     writes a text where the person said and may raise OSError. `executor` makes what runs calls in
     the workspace, that tool winning over others of its name; the observer gets what its steps
-    gave. `tokens` tells what a tool adds to a request. `edit` and `executor` may raise
-    CommandError.
+    gave, and with True interactive tools talk to the person. `tokens` tells what a tool adds to a
+    request. `edit` and `executor` may raise CommandError.
     """
 
     store: ToolStore
@@ -63,7 +63,7 @@ class Context:
     confirm: Callable[[str], bool | None]
     edit: Callable[[str, str], str]
     export: Callable[[Path, str], None]
-    executor: Callable[[ToolDefinition, Observe | None], PersonExecutor]
+    executor: Callable[[ToolDefinition, Observe | None, bool], PersonExecutor]
     tokens: Callable[[ToolDefinition], int]
 
     def say(self, text: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from tools.actions import PlanAction, shells_of
 from tools.commands.tool.builder import split_pair, typed
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, usable
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
@@ -27,6 +28,7 @@ from tools.definition import (
 from tools.engine.output import visible
 from tools.engine.results import StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
+from tools.formats.references import uses_any
 
 OPTIONS = (
     *COMMON_OPTIONS,
@@ -34,6 +36,10 @@ OPTIONS = (
     Option("--args", ("JSON|@FILE|-",)),
     Option("--dry-run"),
     Option("--show-command"),
+)
+_HOW_VALUES_PASS = (
+    "Values are shown in place; a shell gets them in variables, which are set before the script "
+    "and not exported."
 )
 TIMED_OUT_CODE = 124
 """The exit code of a tool that ran out of time, as timeout(1) has it."""
@@ -45,15 +51,17 @@ def run(parsed: Parsed, context: Context) -> int:
     tool = usable(file)
     arguments = _arguments(tool, parsed, context)
     told = _Told(context)
-    executor = context.executor(tool, told.observe)
+    executor = context.executor(tool, told.observe, not parsed.flag("--dry-run"))
     call = ToolCall("by-hand", tool.name, json.dumps(arguments))
     if parsed.flag("--dry-run") or parsed.flag("--show-command"):
         try:
             invocation = executor.prepare(call)
         except ToolError as error:
             raise CommandError(str(error)) from error
-        shown = "\n".join([_shown(invocation.preview), *_warnings(invocation)])
-        if parsed.flag("--dry-run"):
+        dry = parsed.flag("--dry-run")
+        how = [_HOW_VALUES_PASS] if dry and takes_values(tool) else []
+        shown = "\n".join([_shown(invocation.preview), *how, *_warnings(invocation)])
+        if dry:
             context.say(shown)
             return DONE
         context.note(shown)
@@ -108,6 +116,16 @@ def _write(stream: TextIO, parts: Sequence[bytes]) -> None:
     for part in parts:
         stream.buffer.write(part)
     stream.buffer.flush()
+
+
+def takes_values(tool: ToolDefinition) -> bool:
+    """Tell whether a step of the tool is a script with places for values."""
+    action = tool.action
+    if not isinstance(action, PlanAction):
+        return False
+    names = {*action.parameters, *(step.name for step in action.steps)}
+    scripts = (shell for step in action.steps for shell in shells_of(step.command))
+    return any(shell.placeholders and uses_any(shell.text, names) for shell in scripts)
 
 
 def _warnings(invocation: Invocation) -> list[str]:

@@ -69,7 +69,7 @@ def test(parsed: Parsed, context: Context) -> int:
         raise CommandError(
             f"{tool.name} has no tests. Add some below `tests` with `opta tool edit {tool.name}`."
         )
-    executor = context.executor(tool, None)
+    executor = context.executor(tool, None, False)
     _confirm(tool, tests, parsed, context)
     runner = _Runner(tool, executor, context.store.root)
     reports = asyncio.run(runner.run(tests, stop=parsed.flag("--stop-on-failure")))
