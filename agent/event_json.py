@@ -10,7 +10,7 @@ Every object has `v` (1) and `type`; the other keys by type:
     retry         reason, delay_s, attempt
     assistant     text, calls, reasoning, extras, interrupted
     proposed      call
-    decided       call, title, preview, allowed, by, hazards
+    decided       call, title, preview, allowed, by, hazards, warnings
     started       call, title
     output        call_id, text                       live output of a call
     finished      call, title, result
@@ -210,6 +210,7 @@ def _write_decided(event: CallDecided) -> JsonObject:
         "allowed": event.allowed,
         "by": event.by,
         **({"hazards": list(event.hazards)} if event.hazards else {}),
+        **({"warnings": list(event.warnings)} if event.warnings else {}),
     }
 
 
@@ -221,6 +222,7 @@ def _read_decided(fields: JsonObject) -> CallDecided:
         allowed=_get(fields, "allowed", bool),
         by=_get(fields, "by", str),
         hazards=tuple(_as(str, text) for text in fields.get("hazards", ())),
+        warnings=tuple(_as(str, text) for text in fields.get("warnings", ())),
     )
 
 

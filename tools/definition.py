@@ -293,7 +293,8 @@ class Invocation:
     `file:/a/b`: calls of one message that share a key run in their order, all others at once. A
     `dependent` one was made from what an earlier call with the same key may still change: it is
     made again, and asked about, when that call has run. `hazards` say in words what makes this
-    call, with its values, a high risk (X85, X88, X89).
+    call, with its values, a high risk (X85, X88, X89). `uses` are the tools it is made of: the
+    base of an alias, the tools of its steps. A rule against one of them is a rule against the call.
     """
 
     title: str
@@ -304,6 +305,7 @@ class Invocation:
     hazards: tuple[str, ...] = ()
     exclusive: frozenset[str] = frozenset()
     dependent: bool = False
+    uses: tuple[ToolDefinition, ...] = ()
 
 
 class ToolError(Exception):

@@ -23,7 +23,7 @@ class CallProposed:
 class CallDecided:
     """The gate decided. `by` names the rule, flag or person; `title` is the call in a few words.
 
-    `hazards` say what makes the call a high risk.
+    `hazards` say what makes the call a high risk, `warnings` what else one should know of it.
     """
 
     call: ToolCall
@@ -32,6 +32,7 @@ class CallDecided:
     allowed: bool
     by: str
     hazards: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

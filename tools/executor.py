@@ -282,6 +282,7 @@ class CallBatch:
                 decision.grant is not None,
                 decision.by,
                 invocation.hazards,
+                invocation.warnings,
             )
         )
         if decision.grant is None:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.actions import AliasAction
-from tools.definition import CommandDisplay, Effect, EffectKind, ResolvedCall, ToolError
+from tools.definition import (
+    CommandDisplay,
+    Effect,
+    EffectKind,
+    ResolvedCall,
+    ToolDefinition,
+    ToolError,
+)
 from tools.engine.arguments import argument_text
 from tools.engine.commands import Shown, about_memory_limit
 from tools.engine.harmless import can_harm
@@ -34,6 +41,7 @@ class PlanPreview:
     effects: tuple[Effect, ...]
     warnings: tuple[str, ...]
     hazards: tuple[str, ...] = ()
+    uses: tuple[ToolDefinition, ...] = ()
 
 
 def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
@@ -68,6 +76,7 @@ def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
         effects=(*commands, *_directory(plan), *permissions),
         warnings=tuple(masker.text(warning) for warning in warnings),
         hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
+        uses=tuple(tool for tool in _tools(plan) if tool is not call.tool),
     )
 
 
@@ -143,6 +152,13 @@ def _title(call: ResolvedCall) -> str:
     given = " ".join(f"{name}={argument_text(value)}" for name, value in call.arguments.items())
     title = f"{call.tool.name} {given}".strip().replace("\n", " ")
     return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
+
+
+def _tools(plan: PreparedPlan) -> Iterator[ToolDefinition]:
+    yield from (*plan.passed, plan.call.tool)
+    for planned in plan.steps:
+        if planned.step.name in plan.inner:
+            yield from _tools(plan.inner_plan(planned.step))
 
 
 def _directory(plan: PreparedPlan) -> Iterator[Effect]:

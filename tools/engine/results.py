@@ -39,7 +39,7 @@ class StepResult:
     `text` is its output for the model, `note` how it ended where that needs a word. `output` and
     `error` are the bytes that later steps may refer to. `exit_code` is None where nothing was run
     (X43); the end by a signal counts 128 and its number, as in a shell. `signalled` tells the two
-    apart. Times are UTC.
+    apart. Times are UTC. `cut` says that `output` or `error` is not all there was.
     """
 
     number: int
@@ -55,6 +55,7 @@ class StepResult:
     ended: datetime | None = None
     duration_ms: int = 0
     full_output: Path | None = None
+    cut: str = ""
 
     @property
     def executed(self) -> bool:

@@ -110,6 +110,7 @@ def prepare_plan(
         warnings=shown.warnings,
         hazards=shown.hazards,
         exclusive=frozenset() if call.tool.parallel else IN_ORDER,
+        uses=shown.uses,
     )
 
 
@@ -117,14 +118,13 @@ def _masking(plan: PreparedPlan, observe: Observe) -> Observe:
     """Return what takes the bytes that steps gave each other, and passes them on masked."""
     planned = {step.number: step for step in plan.steps}
 
-    def masked(results: Sequence[StepResult]) -> None:
-        maskers = [plan.step_masker(planned[result.number]) for result in results]
-        observe([
-            replace(result, output=masker.data(result.output), error=masker.data(result.error))
-            for result, masker in zip(results, maskers, strict=True)
-        ])  # fmt: skip
+    def masked(result: StepResult) -> StepResult:
+        if result.number not in planned:  # cleaning up gives no bytes
+            return result
+        masker = plan.step_masker(planned[result.number])
+        return replace(result, output=masker.data(result.output), error=masker.data(result.error))
 
-    return masked
+    return lambda results: observe([masked(result) for result in results])
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class _Running:
         # In a thread of its own: when this is cancelled, cleaning up goes on.
         problems = await asyncio.wrap_future(self._begin_cleanup())
         if self._observe is not None:
-            self._observe(steps)
+            self._observe([*steps, *_as_steps(problems, len(steps))])
         result = plan_result(
             steps,
             self._schedule.failure,
@@ -308,6 +308,14 @@ class _Running:
             masker=self._plan.masker, keep=False,
         )  # fmt: skip
         return "" if result.state is StepState.OK else f"{command.text}: {result.shown()}"
+
+
+def _as_steps(problems: Sequence[str], before: int) -> list[StepResult]:
+    """Return what cleaning up could not do as results that follow those of the steps."""
+    return [
+        StepResult(number, "cleanup", StepState.IGNORED, note=problem)
+        for number, problem in enumerate(problems, before + 1)
+    ]
 
 
 def _stdin(interaction: Interaction, fill: Callable[[str], str]) -> tuple[bytes | None, int]:

@@ -115,6 +115,7 @@ class Attempt:
     signalled: bool = False
     timed_out: bool = False
     full_output: Path | None = None
+    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ async def run_step(
         ended=datetime.now(UTC),
         duration_ms=round((time.monotonic() - clock) * 1000),
         full_output=attempt.full_output,
+        cut=attempt.cut,
     )
 
 
@@ -319,6 +321,7 @@ def _attempt(
         signalled=process.exit_code is None,
         timed_out=process.timed_out,
         full_output=stdout.full_output or stderr.full_output,
+        cut=cut or errors_cut,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from tools.actions import AliasAction
 from tools.definition import (
     Effect,
     EffectKind,
@@ -299,7 +300,8 @@ class _Table:
 
     def restricts(self, call: ResolvedCall, invocation: Invocation) -> tuple[Rule | None, bool]:
         """Return a rule that matches anything of the call, and whether that is only possible."""
-        found = self._of_call(call)
+        tools = (call.tool, *invocation.uses)
+        found = next(filter(None, map(self._of_tool, tools)), None)
         doubtful: Rule | None = None
         for effect in invocation.effects:
             found = found or self._of_kind(effect) or self._of_value(effect)
@@ -315,7 +317,7 @@ class _Table:
 
     def covers(self, call: ResolvedCall, invocation: Invocation) -> Rule | None:
         """Return a rule of those that together allow all of the call; None when they do not."""
-        whole = self._of_call(call)
+        whole = self._of_tool(call.tool) or self._of_base(call.tool, invocation)
         if whole is not None and invocation.hazards and whole.text in _MODEST:
             # The tag says how little the tool does, which these values may change (X10, X88).
             whole = None
@@ -337,24 +339,35 @@ class _Table:
             found = self.allowed.covering(effect.value, self.root)
         return found
 
-    def _of_call(self, call: ResolvedCall) -> Rule | None:
-        tool = call.tool
+    def _of_base(self, tool: ToolDefinition, invocation: Invocation) -> Rule | None:
+        """Return the rule for the tags that an alias without its own has from its base (C141)."""
+        if not isinstance(tool.action, AliasAction) or tool.metadata.get("tags"):
+            return None
+        of_base = [used for used in invocation.uses if not isinstance(used.action, AliasAction)]
+        return self._of_tags(of_base[0]) if of_base else None
+
+    def _of_tool(self, tool: ToolDefinition) -> Rule | None:
         if (tool.name, tool.digest) in self.definitions:
             return self.definitions[tool.name, tool.digest]
         names = (tool.name, tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")
         for name in names if tool.origin.source is Source.CUSTOM else names[:2]:
             if name in self.names:
                 return self.names[name]
+        return self._of_tags(tool) or self._of_server(tool)
+
+    def _of_tags(self, tool: ToolDefinition) -> Rule | None:
         tags = tool.metadata.get("tags")
         for tag in tags if isinstance(tags, list | tuple) else ():
             if isinstance(tag, str) and tag in self.tags:
                 return self.tags[tag]
-        return self._of_server(call) if tool.origin.source is Source.MCP else None
+        return None
 
-    def _of_server(self, call: ResolvedCall) -> Rule | None:
-        server = call.tool.metadata.get("server")
+    def _of_server(self, tool: ToolDefinition) -> Rule | None:
+        if tool.origin.source is not Source.MCP:
+            return None
+        server = tool.metadata.get("server")
         for pattern, rule in self.servers:
-            if pattern.server in ("*", server) and pattern.tool in ("*", call.tool.name):
+            if pattern.server in ("*", server) and pattern.tool in ("*", tool.name):
                 return rule
         return None
 

@@ -17,7 +17,6 @@ from tools.definition import (
     CommandDisplay,
     DiffDisplay,
     Display,
-    Invocation,
     Outcome,
     TextDisplay,
     ToolCall,
@@ -58,13 +57,12 @@ def run(parsed: Parsed, context: Context) -> int:
             invocation = executor.prepare(call)
         except ToolError as error:
             raise CommandError(str(error)) from error
-        dry = parsed.flag("--dry-run")
-        how = [_HOW_VALUES_PASS] if dry and takes_values(tool) else []
-        shown = "\n".join([_shown(invocation.preview), *how, *_warnings(invocation)])
-        if dry:
-            context.say(shown)
+        if parsed.flag("--dry-run"):
+            how = [_HOW_VALUES_PASS] if takes_values(tool) else []
+            told_of = _warnings(invocation.hazards, invocation.warnings)
+            context.say("\n".join([_shown(invocation.preview), *how, *told_of]))
             return DONE
-        context.note(shown)
+        context.note(_shown(invocation.preview))
     return told.ending(asyncio.run(executor.run(call, told.emit)))
 
 
@@ -81,9 +79,9 @@ class _Told:
         match event:
             case CallDecided(allowed=False, by=by):
                 self._refused = by
-            case CallDecided(hazards=hazards):
-                for hazard in hazards:
-                    self._context.note(f"high risk: {visible(hazard)}")
+            case CallDecided(hazards=hazards, warnings=warnings):
+                for text in _warnings(hazards, warnings):
+                    self._context.note(text)
             case CallOutput(text=text) if self._live:
                 self._context.out.write(text)
                 self._context.out.flush()
@@ -103,6 +101,8 @@ class _Told:
         for step in self._steps:
             if step.note and (len(self._steps) > 1 or step.state is not StepState.FAILED):
                 self._context.note(f"{step.name}: {step.note}")
+            if step.cut:
+                self._context.note(f"{step.name}: {step.cut}")
         if result.success:
             return DONE
         if result.outcome is Outcome.TIMED_OUT:
@@ -128,9 +128,9 @@ def takes_values(tool: ToolDefinition) -> bool:
     return any(shell.placeholders and uses_any(shell.text, names) for shell in scripts)
 
 
-def _warnings(invocation: Invocation) -> list[str]:
-    hazards = (f"high risk: {visible(hazard)}" for hazard in invocation.hazards)
-    return [*hazards, *(f"warning: {warning}" for warning in invocation.warnings)]
+def _warnings(hazards: Sequence[str], warnings: Sequence[str]) -> list[str]:
+    dangers = [f"high risk: {visible(hazard)}" for hazard in hazards]
+    return [*dangers, *(f"warning: {visible(warning)}" for warning in warnings)]
 
 
 def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[str, Any]:

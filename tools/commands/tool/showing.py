@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tools.actions import AliasAction, PlanAction
@@ -37,11 +38,8 @@ def list_tools(parsed: Parsed, context: Context) -> int:
     """List the tools of all scopes, or of one; files that cannot be used follow with the reason."""
     files = context.store.files(parsed.scope)
     covered = {id(file) for file in hidden(files)}
-    chosen = [
-        (file, file.definition)
-        for file in files
-        if file.definition is not None and _matches(file.definition, parsed)
-    ]
+    shown = [(file, _with_tags(file, files)) for file in files]
+    chosen = [(file, tool) for file, tool in shown if tool is not None and _matches(tool, parsed)]
     chosen.sort(key=lambda item: _sort_key(item[0], item[1], parsed.text("--sort", "name")))
     form = parsed.text("--format", "table")
     if form == "simple":
@@ -114,6 +112,21 @@ def _table_of(file: ToolFile) -> dict[str, Any]:
     tables = [data, *data.get("profiles", {}).values()]
     found = [table.get("custom_tools", {}).get(file.name) for table in tables]
     return next((dict(table) for table in found if table), {})
+
+
+def _with_tags(file: ToolFile, files: Sequence[ToolFile]) -> ToolDefinition | None:
+    """Return the tool of a file; an alias also with the tags of the tools it stands for (C141)."""
+    tool = file.definition
+    if tool is None or not isinstance(tool.action, AliasAction):
+        return tool
+    known = {other.name: other.definition for other in reversed(files)}
+    tags = dict.fromkeys(_tags(tool))
+    base, seen = known.get(tool.action.base), {tool.name}
+    while base is not None and base.name not in seen:
+        seen.add(base.name)
+        tags |= dict.fromkeys(_tags(base))
+        base = known.get(base.action.base) if isinstance(base.action, AliasAction) else None
+    return replace(tool, metadata={**tool.metadata, "all-tags": tuple(tags)})
 
 
 def _matches(tool: ToolDefinition, parsed: Parsed) -> bool:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tools.actions import AliasAction, PlanAction, command_text
+from tools.actions import PlanAction
 from tools.commands.tool.kit import (
     DONE,
     FAILED,
@@ -23,7 +23,15 @@ from tools.commands.tool.kit import (
     usable,
 )
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
-from tools.definition import Outcome, ToolCall, ToolDefinition, ToolResult, ToolTest
+from tools.definition import (
+    CommandDisplay,
+    Outcome,
+    ToolCall,
+    ToolDefinition,
+    ToolError,
+    ToolResult,
+    ToolTest,
+)
 from tools.events import CallEvent
 from tools.formats.platforms import current_platform
 
@@ -49,7 +57,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """How one test went: `failures` say what was expected and what came; `output` what it said."""
+    """How one test went.
+
+    `failures` say what was expected and what came, `output` what it said, `commands` what it ran.
+    """
 
     __test__ = False
 
@@ -58,6 +69,7 @@ class TestReport:
     failures: tuple[str, ...] = ()
     output: str = ""
     duration_ms: int = 0
+    commands: str = ""
 
 
 def test(parsed: Parsed, context: Context) -> int:
@@ -70,7 +82,7 @@ def test(parsed: Parsed, context: Context) -> int:
             f"{tool.name} has no tests. Add some below `tests` with `opta tool edit {tool.name}`."
         )
     executor = context.executor(tool, None, False)
-    _confirm(tool, tests, parsed, context)
+    _confirm(list(_plan(executor, tool, tests)), parsed, context)
     runner = _Runner(tool, executor, context.store.root)
     reports = asyncio.run(runner.run(tests, stop=parsed.flag("--stop-on-failure")))
     form = parsed.text("--format", "text")
@@ -144,21 +156,19 @@ class _Runner:
         return text
 
     async def _one(self, one: ToolTest) -> TestReport:
-        platform = current_platform()
-        if one.platforms and platform not in one.platforms:
-            reason = f"it is for {', '.join(one.platforms)}, not for {platform}"
+        reason = _elsewhere(one)
+        if reason:
             return TestReport(one, Status.SKIPPED, (reason,))
         started = time.monotonic()
-        call = ToolCall(f"test-{one.name}", self.tool.name, json.dumps(dict(one.parameters)))
+        shown = _commands(self.executor, self.tool, one)
         try:
-            result = await self.executor.run(call, _ignore)
-            shown = command_lines(self.tool, dict(one.parameters))
+            result = await self.executor.run(_call(self.tool, one), _ignore)
             failures = failures_of(dict(one.expected), result, shown, self.root)
         finally:
             trouble = await asyncio.shield(self._clean_up(one))
         elapsed = round((time.monotonic() - started) * 1000)
         status = Status.FAILED if failures or trouble else Status.PASSED
-        return TestReport(one, status, (*failures, *trouble), result.text, elapsed)
+        return TestReport(one, status, (*failures, *trouble), result.text, elapsed, shown)
 
     async def _clean_up(self, one: ToolTest) -> list[str]:
         trouble = []
@@ -171,14 +181,25 @@ class _Runner:
         return trouble
 
 
-def command_lines(tool: ToolDefinition, arguments: dict[str, Any]) -> str:
-    """Return the commands of a tool, its arguments in place, for people to read."""
-    if not isinstance(tool.action, PlanAction):
+def _call(tool: ToolDefinition, one: ToolTest) -> ToolCall:
+    return ToolCall(f"test-{one.name}", tool.name, json.dumps(dict(one.parameters)))
+
+
+def _commands(executor: PersonExecutor, tool: ToolDefinition, one: ToolTest) -> str:
+    """Return what a test runs on this machine, for people to read; nothing if it cannot run."""
+    try:
+        preview = executor.prepare(_call(tool, one)).preview
+    except ToolError:
         return ""
-    text = "\n".join(command_text(step.command) for step in tool.action.steps)
-    for name, value in arguments.items():
-        text = text.replace(f"{{{name}}}", str(value))
-    return text
+    return preview.command if isinstance(preview, CommandDisplay) else ""
+
+
+def _elsewhere(one: ToolTest) -> str:
+    """Return why a test is not run on this machine, or nothing."""
+    platform = current_platform()
+    if not one.platforms or platform in one.platforms:
+        return ""
+    return f"it is for {', '.join(one.platforms)}, not for {platform}"
 
 
 def junit(name: str, reports: Sequence[TestReport]) -> str:
@@ -221,17 +242,14 @@ def _chosen(tool: ToolDefinition, names: Sequence[str]) -> list[ToolTest]:
     return [one for one in tool.tests if not names or one.name in names]
 
 
-def _confirm(
-    tool: ToolDefinition, tests: Sequence[ToolTest], parsed: Parsed, context: Context
-) -> None:
+def _confirm(lines: Sequence[str], parsed: Parsed, context: Context) -> None:
     """Show what would run and ask once (X134). Raises CommandError."""
-    lines = list(_plan(tool, tests))
     if parsed.flag("--yes"):
         if parsed.flag("--verbose") and parsed.text("--format", "text") == "text":
             context.note("\n".join(lines))
         return
     context.note("\n".join(lines))
-    answer = context.confirm(f"Run {len(tests)} test{'s' if len(tests) > 1 else ''}?")
+    answer = context.confirm("Run them?")
     if answer is None:
         raise CommandError(
             "Nothing was run: nobody can be asked here. Add --yes to run the tests unasked."
@@ -240,13 +258,17 @@ def _confirm(
         raise CommandError("Nothing was run.")
 
 
-def _plan(tool: ToolDefinition, tests: Sequence[ToolTest]) -> Iterator[str]:
+def _plan(
+    executor: PersonExecutor, tool: ToolDefinition, tests: Sequence[ToolTest]
+) -> Iterator[str]:
     yield f"The tests of {tool.name} run these commands:"
     for one in tests:
         yield f"  {one.name}: {json.dumps(dict(one.parameters), ensure_ascii=False)}"
-        commands = command_lines(tool, dict(one.parameters))
-        if isinstance(tool.action, AliasAction):
-            commands = f"the tool {tool.action.base}"
+        reason = _elsewhere(one)
+        if reason:
+            yield f"    none: {reason}"
+            continue
+        commands = _commands(executor, tool, one)
         yield from (f"    {line}" for line in commands.splitlines())
         yield from (f"    cleanup: {command}" for command in one.cleanup)
 
@@ -262,7 +284,7 @@ def _tell(
             for failure in report.failures:
                 context.say(f"  {failure}")
         if verbose and report.status is not Status.SKIPPED:
-            for line in command_lines(tool, dict(report.test.parameters)).splitlines():
+            for line in report.commands.splitlines():
                 context.say(f"  $ {line}")
             for line in report.output.splitlines():
                 context.say(f"  | {line}")
