@@ -11,7 +11,7 @@ from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
 from tools.sources.codex_config import user_config
-from tools.sources.files import tool_places
+from tools.sources.files import SEVERAL, tool_places
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
@@ -31,7 +31,10 @@ def codex_config(settings: Settings) -> Path:
     }
     file = user_config(Path.home(), os.environ, **chosen)
     if chosen and not file.is_file():
-        raise UserError(f"{file} does not exist. Check --config-file and --config-home.", USAGE)
+        what = "is not a file" if file.exists() else "does not exist"
+        raise UserError(f"{file} {what}. Check --config-file and --config-home.", USAGE)
+    if file.suffix != SEVERAL:
+        raise UserError(f"{file} is not named *{SEVERAL}. Check --config-file.", USAGE)
     return file
 
 

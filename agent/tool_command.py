@@ -189,7 +189,7 @@ class _ByHand:
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
 
-    async def ask(self, request: PermissionRequest) -> Answer:
+    async def ask(self, request: PermissionRequest) -> Answer | None:
         judgement = self._rules.judge(request.call, request.invocation)
         may_be_denied = judgement is not None and judgement.rule.verdict is Verdict.DENY
         elevated = any(effect.protected for effect in request.invocation.effects)
@@ -197,6 +197,6 @@ class _ByHand:
             return Answer(Choice.ONCE)
         question = f"{visible(request.invocation.title)}: {visible(request.told_reason)}. Run it?"
         answer = await asyncio.to_thread(_confirm, question)
-        if answer:
-            return Answer(Choice.ONCE)
-        return Answer(Choice.NO, "nobody could be asked" if answer is None else "")
+        if answer is None:
+            return None
+        return Answer(Choice.ONCE if answer else Choice.NO)

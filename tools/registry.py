@@ -219,12 +219,17 @@ def _by_name(entries: Iterable[ToolEntry]) -> dict[str, ToolEntry]:
     names: dict[str, ToolEntry] = {}
     for entry in entries:
         tool = entry.definition
-        names.setdefault(tool.wire_name, entry)
-        if tool.origin.source is Source.CUSTOM:
-            names.setdefault(f"custom.{tool.name}", entry)
-            names.setdefault(f"custom_{tool.name}", entry)
+        for name in other_names(tool):
+            names.setdefault(name, entry)
     names.update({entry.definition.name: entry for entry in entries})
     return names
+
+
+def other_names(tool: ToolDefinition) -> tuple[str, ...]:
+    """Return what a tool answers to besides its own name (X12, X27)."""
+    if tool.origin.source is not Source.CUSTOM:
+        return (tool.wire_name,)
+    return (tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")
 
 
 def without_conflicts(

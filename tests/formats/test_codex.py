@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.support.tool_files import EXAMPLES, origin
@@ -9,6 +12,7 @@ from tools.actions import Argv, PlanEnvironment, Shell
 from tools.definition import Risk
 from tools.formats import codex, read
 from tools.formats.problems import ToolFileError
+from tools.formats.toml_positions import key_positions
 
 
 def load(text, profile=""):
@@ -103,7 +107,7 @@ def test_an_unknown_key_is_a_warning_that_names_it():
     (definition,), (warning,) = load("[custom_tools.t]\ncommand = 'x'\ntimeuot = 5\n")
     assert definition.name == "t"
     assert (warning.key, warning.hint) == ("$.custom_tools.t.timeuot", "did you mean timeout?")
-    assert (warning.severity, warning.line) == ("warning", 1)
+    assert (warning.severity, warning.line, warning.tool) == ("warning", 3, "t")
 
 
 @pytest.mark.row("B16")
@@ -132,7 +136,8 @@ def test_an_unknown_key_is_a_warning_that_names_it():
 def test_a_wrong_value_rejects_that_tool_alone(more, key):
     problems = rejected(more)
     assert list(problems) == [f"$.custom_tools.t.{key}"]
-    assert all(not p.warning and p.line == 1 for p in problems.values())
+    line = len(more.split("\n")) + 1 if more else 1
+    assert all((p.warning, p.line, p.tool) == (False, line, "t") for p in problems.values())
 
 
 @pytest.mark.parametrize("cwd", ["..", "../x", "a/../../b"])
@@ -142,8 +147,11 @@ def test_a_directory_outside_of_the_workspace_is_refused(cwd):
 
 
 def test_variables_that_opta_sets_cannot_be_set():
-    _, (warning,) = load("[custom_tools.t]\ncommand = 'x'\nenv = {CODEX_TOOL_NAME = 'y'}")
+    (definition,), (warning,) = load(
+        "[custom_tools.t]\ncommand = 'x'\nenv = {CODEX_TOOL_NAME = 'y', A = 'b'}"
+    )
     assert warning.key == "$.custom_tools.t.env.CODEX_TOOL_NAME"
+    assert definition.action.environment.variables == {"A": "b"}
 
 
 @pytest.mark.parametrize(
@@ -190,11 +198,65 @@ def test_a_profile_adds_tools_and_wins():
     assert commands(text) == {"a": "root", "b": "root"}
     assert commands(text, "work") == {"a": "root", "b": "work", "c": "work"}
     assert commands(f"profile = 'work'\n{text}") == {"a": "root", "b": "work", "c": "work"}
-    _, (problem,) = load(text, "play")
-    assert "no profile 'play'" in problem.message
+    assert commands(text, "play") == {"a": "root", "b": "root"}
+    assert codex.profile_names(text.encode(), Path("c.toml")) == {"work"}
+    table = codex.table_of(text.encode(), Path("c.toml"), "b", profile="work")
+    assert table == {"command": "work"}
 
 
 def test_tables_in_a_tool_file_are_sent_to_config_toml():
     with pytest.raises(ToolFileError) as caught:
         read(b"custom_tools: {a: {command: x}}", origin("t.yaml"))
     assert "config.toml" in str(caught.value)
+
+
+PLACES = '''\
+[custom_tools.a]
+description = """
+command = 1 \\"""
+[custom_tools.b]
+"""   # not [custom_tools.c]
+  env.X = '[custom_tools.d]'
+command = ["a", """b""", \'\'\'
+timeout = 3\'\'\',
+  "c"]
+timeout = 0
+[[other]]
+parallel = 1
+[ custom_tools . "b.c" ] # here
+parallel = 1
+'''
+
+
+def test_a_problem_is_placed_at_its_key_whatever_texts_of_several_lines_hold():
+    assert key_positions(PLACES) == {
+        ("custom_tools", "a"): (1, 1),
+        ("custom_tools", "a", "description"): (2, 1),
+        ("custom_tools", "a", "env"): (6, 3),
+        ("custom_tools", "a", "env", "X"): (6, 3),
+        ("custom_tools", "a", "command"): (7, 1),
+        ("custom_tools", "a", "timeout"): (10, 1),
+        ("other",): (11, 1),
+        ("other", "parallel"): (12, 1),
+        ("custom_tools", "b.c"): (13, 1),
+        ("custom_tools", "b.c", "parallel"): (14, 1),
+    }
+    _, problems = load(PLACES)
+    assert [(p.line, p.tool) for p in problems] == [(10, "a"), (14, "b.c"), (13, "b.c")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = '" + '\\"""' * 200_000 + "'\n",
+        "#" + "\"\"\"'''" * 150_000,
+        "a = " + "1" * 900_000,
+        ".".join("a" * 300_000) + " = 1\n",
+        "[" + ".".join("a" * 200_000) + "]\n" + "b = 1\n" * 50_000,
+    ],
+    ids=["quotes", "comment", "number", "name", "table"],
+)
+def test_places_are_found_in_linear_time(text):
+    started = time.process_time()
+    key_positions(text)
+    assert time.process_time() - started < 10

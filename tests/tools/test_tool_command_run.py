@@ -200,7 +200,7 @@ def test_deny_rules_hold_by_hand(opta):
     config.write_text("permissions:\n  deny: [t]\n")
     ran = opta("tool run t")
     assert (ran.code, ran.out) == (1, "")
-    assert "denied by rule t" in ran.err
+    assert "denied (rule t" in ran.err
 
 
 def test_elevated_rights_are_refused_where_nobody_can_be_asked(opta):

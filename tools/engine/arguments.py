@@ -25,6 +25,7 @@ ARGUMENTS, ARGUMENTS_FILE = "OPTA_TOOL_ARGS", "OPTA_TOOL_ARGS_FILE"
 CODEX_ARGUMENTS, CODEX_NAME, CODEX_CALL_ID = (
     "CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID",
 )  # fmt: skip
+_ABOUT_THE_CALL = frozenset({ARGUMENTS, ARGUMENTS_FILE, CODEX_ARGUMENTS, CODEX_NAME, CODEX_CALL_ID})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,15 @@ class CallVariables:
             parts.append(f"{ARGUMENTS_FILE}=(file of {size:,} bytes)")
         return " ".join(parts)
 
-    def environment(self, call: ResolvedCall, file: Path | None) -> dict[str, str]:
-        """Return all variables of both families; `file` holds what is too long for one."""
-        env = {**self.values, CODEX_NAME: call.tool.name, CODEX_CALL_ID: call.id}
+    def added_to(
+        self, outer: Mapping[str, str], call: ResolvedCall, file: Path | None
+    ) -> dict[str, str]:
+        """Return `outer` with all variables of both families, which win over it (X31).
+
+        `file` holds what is too long for a variable.
+        """
+        env = {name: value for name, value in outer.items() if name not in _ABOUT_THE_CALL}
+        env |= {**self.values, CODEX_NAME: call.tool.name, CODEX_CALL_ID: call.id}
         if file is not None:
             env[ARGUMENTS_FILE] = str(file)
         if len(self.arguments_json.encode()) <= MAX_VARIABLE_BYTES:

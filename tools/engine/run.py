@@ -194,7 +194,7 @@ class _Running:
         except storage.StorageError as error:
             raise ToolError(f"The call cannot be set up: {error} Nothing was done.") from error
         if plan.variables is not None:
-            env = plan.variables.environment(plan.call, arguments) | env
+            env = plan.variables.added_to(env, plan.call, arguments)
         if plan.in_terminal:
             env = with_terminal(env, os.environ)
         count = len(plan.steps)

@@ -105,7 +105,7 @@ def _cwd(environment: PlanEnvironment, fill: Callable[[str], str], root: Path) -
     if not exists:
         raise ToolError(
             f"The working directory {path} does not exist. Nothing was done. Make it first, or "
-            "change working-directory in the tool's file."
+            "change where the tool's file says it runs."
         )
     if environment.confined and not inside:
         raise ToolError(

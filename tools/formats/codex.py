@@ -22,7 +22,8 @@ from tools.formats.fields import Key, Kind, read_fields, table
 from tools.formats.findings import Findings, few, kind_of
 from tools.formats.json_schema import NO_PARAMETERS, check_parameters
 from tools.formats.problems import ToolFileError, ToolProblem
-from tools.yamltext import Document, DocumentError, KeyPath, Position, decode
+from tools.formats.toml_positions import key_positions
+from tools.yamltext import Document, DocumentError, KeyPath, decode
 
 DEFAULT_TIMEOUT_MS = 60_000
 MAX_DEPTH = 64
@@ -41,9 +42,10 @@ KEYS = table(
     Key("parallel", Kind.FLAG, "calls of one message may run at the same time"),
 )  # fmt: skip
 
-_INJECTED = ("CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID")
-_TABLE = re.compile(r"[ \t]*\[(?P<name>[^\[\]#\n]+)\][ \t]*(?:#.*)?")
-_NAME_PART = re.compile(r"""[ \t]*+(?:"([^"\\]*)"|'([^']*)'|([A-Za-z0-9_-]++))[ \t]*+(?:\.|$)""")
+INJECTED = ("CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID")
+"""What a tool's program is told of the call. Its `env` cannot set them (X31)."""
+
+_ESCALATED = Security(privilege="elevated", justification="it asks for escalated permissions")
 
 _LONG_KEY = re.compile(
     r"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
@@ -57,8 +59,9 @@ def read(
     """Return the tools of a `config.toml`, sorted by name, and what is wrong with it.
 
     `profile` names a table `[profiles.<name>]` whose `custom_tools` are added and win; empty
-    means the one the file's own `profile` key names. A tool that is wrong is left out, with its
-    problems, and the others are returned. Raises ToolFileError when the text is not TOML.
+    means the one the file's own `profile` key names. A file without that profile adds nothing.
+    A tool that is wrong is left out, with its problems, and the others are returned. Raises
+    ToolFileError when the text is not TOML.
     """
     document = _parse(data, origin.path or Path("-"))
     problems: list[ToolProblem] = []
@@ -67,8 +70,28 @@ def read(
         findings = Findings(document)
         with suppress(ToolFileError):  # too many errors in this table: `findings` holds them
             tools += _read_tool(findings, name, table_, where, origin)
-        problems += [*findings.errors, *findings.warnings]
+        problems += [
+            replace(problem, tool=name) for problem in (*findings.errors, *findings.warnings)
+        ]
     return tools, few(problems, document.path)
+
+
+def table_of(data: bytes, path: Path, name: str, *, profile: str = "") -> Mapping[str, Any] | None:
+    """Return what the file says of a tool, None when it has no such table. Raises ToolFileError.
+
+    What JSON has no word for is text.
+    """
+    _, found = _tables(_parse(data, path), profile, []).get(name, ((), None))
+    return found if isinstance(found, dict) else None
+
+
+def profile_names(data: bytes, path: Path) -> frozenset[str]:
+    """Return the profiles of a `config.toml`, none for a text that is not TOML."""
+    try:
+        profiles = _parse(data, path).data.get("profiles")
+    except ToolFileError:
+        return frozenset()
+    return frozenset(profiles) if isinstance(profiles, dict) else frozenset()
 
 
 def _parse(data: bytes, path: Path) -> Document:
@@ -83,7 +106,7 @@ def _parse(data: bytes, path: Path) -> Document:
         raise ToolFileError([_syntax_problem(error, text, path)]) from None
     except ValueError as error:
         raise ToolFileError([ToolProblem(path, f"this is not TOML: {error}")]) from None
-    return Document(path, content, _positions(text))
+    return Document(path, content, key_positions(text))
 
 
 def _check_keys(text: str, path: Path) -> None:
@@ -111,18 +134,6 @@ def _syntax_problem(error: Exception, text: str, path: Path) -> ToolProblem:
     return ToolProblem(path, f"this is not TOML: {told}", line, column)
 
 
-def _positions(text: str) -> dict[KeyPath, Position]:
-    """Return where the headers of tables stand; a key is placed by its table."""
-    positions: dict[KeyPath, Position] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        header = _TABLE.fullmatch(line.rstrip("\r")) if "[" in line else None
-        if header:
-            parts = _NAME_PART.findall(header["name"])
-            path = tuple(double or single or bare for double, single, bare in parts)
-            positions.setdefault(path, (number, line.index("[") + 1))
-    return positions
-
-
 def _tables(
     document: Document, profile: str, problems: list[ToolProblem]
 ) -> dict[str, tuple[KeyPath, Any]]:
@@ -134,8 +145,6 @@ def _tables(
     profiles = content.get("profiles", {})
     if isinstance(name, str) and isinstance(profiles, dict) and name in profiles:
         found |= _tables_below(findings, profiles[name], ("profiles", name))
-    elif profile:
-        findings.error(("profiles",), f"there is no profile {profile!r}")
     problems += findings.errors
     return found
 
@@ -190,7 +199,7 @@ def _read_tool(
         action=PlanAction(
             (Step(name, command),),
             environment=PlanEnvironment(
-                variables=given.get("env", {}),
+                variables=_variables(findings, given, where),
                 working_directory=given.get("cwd", ""),
                 placeholders=False,
                 confined=True,
@@ -200,7 +209,7 @@ def _read_tool(
         risk=Risk.CRITICAL if escalated else Risk.HIGH,
         parallel=given.get("parallel", False),
         limits=Limits(min(times, default=DEFAULT_TIMEOUT_MS)),
-        security=Security(privilege="elevated" if escalated else Security().privilege),
+        security=_ESCALATED if escalated else Security(),
     )
 
 
@@ -237,6 +246,11 @@ def _check(findings: Findings, name: str, given: Mapping[str, Any], where: KeyPa
     cwd = Path(os.path.normpath(given.get("cwd", ".")))
     if cwd.parts[:1] == ("..",):
         findings.error((*where, "cwd"), f"{str(cwd)!r} is outside of the workspace")
-    for variable in _INJECTED:
-        if variable in given.get("env", {}):
-            findings.warn((*where, "env", variable), "is set by opta for every call, ignored")
+
+
+def _variables(findings: Findings, given: Mapping[str, Any], where: KeyPath) -> Mapping[str, str]:
+    variables: Mapping[str, str] = given.get("env", {})
+    for name in INJECTED:
+        if name in variables:
+            findings.warn((*where, "env", name), "is set by opta for every call, ignored")
+    return {name: text for name, text in variables.items() if name not in INJECTED}

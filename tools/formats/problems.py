@@ -31,7 +31,8 @@ class ToolProblem:
     `path` is None for a warning about all tools together. `line` and `column` count from 1; `key`
     is a JSON path such as `$.parameters.required[0]`. A warning that is `tolerated` is an error by
     the rules of the format, with which the tool works all the same: loading lets it pass,
-    checking a file by hand does not (X34, X36).
+    checking a file by hand does not (X34, X36). `tool` names the tool it is about where a file
+    holds several.
     """
 
     path: Path | None
@@ -42,6 +43,7 @@ class ToolProblem:
     hint: str = ""
     warning: bool = False
     tolerated: bool = False
+    tool: str = ""
 
     @property
     def severity(self) -> str:

@@ -67,8 +67,8 @@ class PermissionRequest:
 class Approver(Protocol):
     """Asks the person. Cancelling the task while it waits means that nothing was allowed."""
 
-    async def ask(self, request: PermissionRequest) -> Answer:
-        """Return the person's answer."""
+    async def ask(self, request: PermissionRequest) -> Answer | None:
+        """Return the person's answer, None where nobody can be asked."""
         ...
 
 
@@ -194,14 +194,14 @@ class PermissionGate:
         return None
 
     async def _ask(self, request: PermissionRequest) -> Decision:
-        if self.approver is None:
+        answer = await self.approver.ask(request) if self.approver is not None else None
+        if answer is None:
             self.unanswered += 1
             return Decision(
                 by="nobody could be asked", denial=Denial.NOBODY,
                 message=f"Permission denied: {request.told_reason}, and nobody is there to be "
                 "asked. Nothing was done. Go on without it, or say what is needed.",
             )  # fmt: skip
-        answer = await self.approver.ask(request)
         if answer.choice is Choice.NO:
             return _refused(answer.feedback)
         if answer.choice is not Choice.ONCE:

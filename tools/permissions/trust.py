@@ -26,9 +26,8 @@ from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
 INSTRUCTIONS = "AGENTS.md"
-SETTINGS_FILES = (
-    ".opta/config.yml", ".mimir/config.yml", ".opta/config.toml", ".codex/config.toml",
-)  # fmt: skip
+SETTINGS_FILES = (".opta/config.yml", ".mimir/config.yml")
+SEVERAL_TOOLS = (".opta/config.toml", ".codex/config.toml")
 TOOL_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
 
 
@@ -95,6 +94,7 @@ def inspect(project: Path) -> TrustReport:
     """Read what the project would have executed or obeyed. Executes and imports nothing (R22)."""
     root = project.resolve()
     settings = [_settings_file(root, relative) for relative in SETTINGS_FILES]
+    settings += [_tool_file(root, relative) for relative in SEVERAL_TOOLS if _there(root, relative)]
     names = list(islice(_tool_names(root), MAX_FILES + 1))
     tool_files = tuple(_tool_file(root, name) for name in names[:MAX_FILES])
     return TrustReport(
@@ -211,6 +211,14 @@ def _settings_file(root: Path, relative: str) -> ProjectFile | None:
     except ProjectFileError as error:
         return _unreadable(relative, str(error))
     return None if data is None else _readable(relative, data)
+
+
+def _there(root: Path, relative: str) -> bool:
+    path = root / relative
+    try:
+        return path.is_symlink() or path.exists()
+    except OSError:
+        return True
 
 
 def _tool_names(root: Path) -> Iterator[str]:

@@ -69,6 +69,7 @@ class _Reading:
     signature: _Signature
     definitions: tuple[ToolDefinition, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
+    profiles: frozenset[str] = frozenset()
 
 
 class ToolFiles:
@@ -105,8 +106,18 @@ class ToolFiles:
         self._readings = readings
         return (
             [tool for reading in readings.values() for tool in reading.definitions],
-            [problem for reading in readings.values() for problem in reading.problems],
+            [
+                *(problem for reading in readings.values() for problem in reading.problems),
+                *self._missing_profile(readings.values()),
+            ],
         )
+
+    def _missing_profile(self, readings: Iterable[_Reading]) -> list[ToolProblem]:
+        known = sorted(name for reading in readings for name in reading.profiles)
+        if not self.profile or self.profile in known:
+            return []
+        hint = f"there are {', '.join(dict.fromkeys(known))}" if known else "there is none at all"
+        return [ToolProblem(None, f"no config.toml has a profile {self.profile!r}", hint=hint)]
 
     def _read(self, path: Path, scope: Scope, signature: _Signature) -> _Reading:
         try:
@@ -126,7 +137,16 @@ class ToolFiles:
             problems += faults
             if not faults:
                 usable.append(tool)
-        return _Reading(signature, tuple(usable), tuple(few(problems, path)))
+        return _Reading(
+            signature, tuple(usable), tuple(few(problems, path)), self._profiles_in(data, path)
+        )
+
+    def _profiles_in(self, data: bytes, path: Path) -> frozenset[str]:
+        if not self.profile or path.suffix != SEVERAL:
+            return frozenset()
+        from tools.formats import codex
+
+        return codex.profile_names(data, path)
 
     def _tools_in(
         self, data: bytes, origin: Origin

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.actions import AliasAction, PlanAction, UseTool
-from tools.commands.tool.kit import DONE, FAILED, Context, UsageError, as_json
+from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, as_json
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import StoreError, ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
@@ -49,6 +49,10 @@ def validate(parsed: Parsed, context: Context) -> int:
     """Check one tool, or all; return 1 when any has an error."""
     files = _chosen(parsed, context)
     reports = [_report(file, context, fix=parsed.flag("--fix")) for file in files]
+    # What no file has, such as the profile that was asked for.
+    nowhere = [p for p in context.store.problems if p.path is None and parsed.flag("--all")]
+    for problem in nowhere:
+        context.note(f"{problem.severity}: {problem}")
     if parsed.text("--format", "text") == "json":
         context.out.write(as_json([_as_data(report) for report in reports]))
     else:
@@ -57,7 +61,7 @@ def validate(parsed: Parsed, context: Context) -> int:
         if parsed.flag("--all"):
             wrong = sum(not report.valid for report in reports)
             context.say(f"{len(reports)} checked, {wrong} with errors.")
-    return DONE if all(report.valid for report in reports) else FAILED
+    return DONE if not nowhere and all(report.valid for report in reports) else FAILED
 
 
 def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolProblem, ...]:
@@ -101,16 +105,30 @@ def _chosen(parsed: Parsed, context: Context) -> list[ToolFile]:
     if not parsed.words:
         raise UsageError("validate needs the NAME of a tool, or --all")
     word = parsed.words[0]
-    if "/" in word or Path(word).suffix in (".yaml", ".yml", ".json"):
+    if "/" in word or Path(word).suffix in (".yaml", ".yml", ".json", SEVERAL):
         path = Path(word).expanduser()
         read_bytes(path)
+        if path.suffix == SEVERAL:
+            return _tables_in(path, parsed, context)
         return [ToolFile(path.stem, Scope.LOCAL, path)]
     return [context.store.find(word, parsed.scope)]
 
 
+def _tables_in(path: Path, parsed: Parsed, context: Context) -> list[ToolFile]:
+    profile = parsed.text("--profile")
+    files = ToolStore(context.store.root, [(Scope.LOCAL, path.absolute())], profile).files()
+    if not files:
+        raise CommandError(f"{path} has no table [custom_tools.NAME], so it defines no tool")
+    return files
+
+
 def _report(file: ToolFile, context: Context, *, fix: bool) -> Report:
-    if file.path.suffix == SEVERAL:
-        return Report(file, file.problems)
+    if file.is_table:
+        covered = any(each is file for each in hidden(context.store.files()))
+        note = ToolProblem(
+            file.path, "a nearer tool of this name hides it", file.line, warning=True
+        )
+        return Report(file, (*file.problems, *((note,) if covered else ())))
     try:
         data = read_bytes(file.path)
     except StoreError as error:

@@ -92,7 +92,7 @@ class _Told:
     def ending(self, result: ToolResult) -> int:
         """Say how it ended and return the exit code. Raises CommandError where nothing ran."""
         if self._refused:
-            raise CommandError(f"Not run: denied by {self._refused}. Nothing was done.")
+            raise CommandError(f"Not run: denied ({self._refused}). Nothing was done.")
         if self._steps is None:
             raise CommandError(result.text)
         if not self._live:

@@ -13,7 +13,6 @@ from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import StoreError, ToolFile, hidden
 from tools.definition import Scope, ToolDefinition
 from tools.engine.output import visible
-from tools.sources.files import SEVERAL
 
 LIST_OPTIONS = (
     *COMMON_OPTIONS,
@@ -77,8 +76,8 @@ def schema(_: Parsed, context: Context) -> int:
 
 def content(file: ToolFile) -> dict[str, Any]:
     """Return what a tool file holds, with the name of its tool. Raises StoreError."""
-    if file.path.suffix == SEVERAL:
-        return _table_of(file)
+    if file.is_table:
+        return {"name": file.name, **file.table()}
     data = file.document.data
     if not isinstance(data, dict):
         raise StoreError(f"{file.path} defines no tool: it holds no map of keys")
@@ -103,15 +102,6 @@ def _yaml(data: Any) -> str:
         return to_yaml(data)
     except UnwritableError as error:
         raise StoreError(f"This cannot be shown as YAML: {error}. Use --format json.") from error
-
-
-def _table_of(file: ToolFile) -> dict[str, Any]:
-    import tomllib
-
-    data = tomllib.loads(file.text)
-    tables = [data, *data.get("profiles", {}).values()]
-    found = [table.get("custom_tools", {}).get(file.name) for table in tables]
-    return next((dict(table) for table in found if table), {})
 
 
 def _with_tags(file: ToolFile, files: Sequence[ToolFile]) -> ToolDefinition | None:
@@ -236,7 +226,7 @@ def _details(file: ToolFile, context: Context) -> dict[str, Any]:
 
 
 def _problems(files: Sequence[ToolFile], context: Context) -> None:
-    shown = {file.path for file in files}
+    shown = {None, *(file.path for file in files)}
     for problem in context.store.problems:
         if not problem.warning and problem.path in shown:
             context.note(f"error: {problem}")

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tools import storage
 from tools.commands.tool.document import read_document
 from tools.definition import Scope, ToolDefinition, wire_name
-from tools.formats.problems import ToolProblem
+from tools.formats.problems import ToolFileError, ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, TrustReport, TrustStore, inspect
+from tools.registry import other_names
 from tools.sources.files import SEVERAL, ToolFiles
 from tools.yamltext import MAX_BYTES, Document, DocumentError
 
@@ -28,13 +30,34 @@ class StoreError(Exception):
 
 @dataclass(frozen=True)
 class ToolFile:
-    """A file that defines a tool, or tries to: then `definition` is None, `problems` say why."""
+    """A file that defines a tool, or tries to: then `definition` is None, `problems` say why.
+
+    It may be one table of a file of several tools, which is read with a `profile`.
+    """
 
     name: str
     scope: Scope
     path: Path
     definition: ToolDefinition | None = None
     problems: tuple[ToolProblem, ...] = ()
+    profile: str = ""
+
+    @property
+    def is_table(self) -> bool:
+        """True for one table of a file of several tools."""
+        return self.path.suffix == SEVERAL
+
+    @property
+    def line(self) -> int | None:
+        """The line where a table begins, as far as it is known."""
+        if self.definition is not None:
+            return self.definition.origin.line
+        return next((problem.line for problem in self.problems), None)
+
+    @property
+    def place(self) -> str:
+        """Where a table stands, for people: file and line."""
+        return f"{shown_path(self.path)}:{self.line}" if self.line else shown_path(self.path)
 
     @cached_property
     def data(self) -> bytes:
@@ -57,13 +80,25 @@ class ToolFile:
 
     def check_alone(self) -> None:
         """Raise StoreError for a file that holds several tools."""
-        if self.path.suffix == SEVERAL:
+        if self.is_table:
             raise StoreError(
-                f"{self.name} is a table of {self.path}, which opta leaves as it is. "
-                f"Change or copy [custom_tools.{self.name}] there."
-                if self.definition is not None
-                else f"{self.path} holds tools of Codex, and opta leaves it as it is."
+                f"{self.name} is a table of a config.toml, which opta leaves as it is. Change, "
+                f"copy or remove it there: {self.place}"
+                if self.path.name != self.name
+                else f"{self.place} holds tools of Codex, and opta leaves it as it is."
             )
+
+    def table(self) -> dict[str, Any]:
+        """Return the table that defines it in a file of several tools. Raises StoreError."""
+        from tools.formats import codex
+
+        try:
+            found = codex.table_of(self.data, self.path, self.name, profile=self.profile)
+        except ToolFileError as error:
+            raise StoreError(str(error)) from error
+        if found is None:
+            raise StoreError("; ".join(map(str, self.problems)) or f"{self.place} is no table")
+        return dict(found)
 
 
 def check_name(name: str) -> str:
@@ -95,12 +130,16 @@ class ToolStore:
         return [file for file in self._all if scope is None or file.scope is scope]
 
     def find(self, name: str, scope: Scope | None = None) -> ToolFile:
-        """Return the nearest tool of that name. Raises StoreError, which names similar ones."""
+        """Return the nearest tool of that name, or that answers to it (X12, X27).
+
+        Raises StoreError, which names similar ones.
+        """
         from difflib import get_close_matches
 
         files = self.files(scope)
-        for file in files:
-            if file.name == name:
+        named = [file for file in files if file.name == name]
+        for file in named or files:
+            if named or (file.definition and name in other_names(file.definition)):
                 return file
         where = "any scope" if scope is None else f"the {scope.value} scope"
         elsewhere = [file for file in self._all if file.name == name]
@@ -141,6 +180,7 @@ class ToolStore:
 
     def remove(self, file: ToolFile) -> None:
         """Delete a tool file of opta's own. Raises StoreError."""
+        file.check_alone()
         self._check_own(file.path)
         self._change(file.scope, lambda: storage.remove(file.path))
 
@@ -158,14 +198,30 @@ class ToolStore:
     @cached_property
     def _all(self) -> list[ToolFile]:
         tools, problems = self._loaded
-        found = [_usable(tool, tool.origin.path, problems) for tool in tools if tool.origin.path]
+        found = [
+            self._usable(tool, tool.origin.path, problems) for tool in tools if tool.origin.path
+        ]
         usable = {file.path for file in found}
-        for path in dict.fromkeys(p.path for p in problems if p.path and not p.warning):
-            if path not in usable or path.suffix == SEVERAL:
-                own = tuple(p for p in problems if p.path == path)
-                found.append(ToolFile(_name_of(path), self._scope_of(path), path, None, own))
+        for path, table in dict.fromkeys((p.path, p.tool) for p in problems if not p.warning):
+            if path is not None and (path not in usable or path.suffix == SEVERAL):
+                found.append(self._unusable(path, table, problems))
         order = [place for _, place in self._places]
-        return sorted(found, key=lambda file: (order.index(self._place_of(file.path)), file.path))
+        return sorted(
+            found, key=lambda file: (order.index(self._place_of(file.path)), file.path, file.name)
+        )
+
+    def _usable(
+        self, tool: ToolDefinition, path: Path, problems: Sequence[ToolProblem]
+    ) -> ToolFile:
+        own = _problems_of(path, tool.name if path.suffix == SEVERAL else "", problems)
+        scope = tool.origin.scope or Scope.LOCAL
+        return ToolFile(tool.name, scope, path, tool, own, self._profile)
+
+    def _unusable(self, path: Path, table: str, problems: Sequence[ToolProblem]) -> ToolFile:
+        """Stand for a file that defines nothing, or for a table of one, or what is around them."""
+        name = table or (path.name if path.suffix == SEVERAL else _name_of(path))
+        own = _problems_of(path, table, problems)
+        return ToolFile(name, self._scope_of(path), path, None, own, self._profile)
 
     def _place_of(self, path: Path) -> Path:
         places = [place for _, place in self._places]
@@ -211,9 +267,10 @@ class ToolStore:
             entry.chmod(mode)
 
 
-def _usable(tool: ToolDefinition, path: Path, problems: Sequence[ToolProblem]) -> ToolFile:
-    own = [problem for problem in problems if problem.path == path and path.suffix != SEVERAL]
-    return ToolFile(tool.name, tool.origin.scope or Scope.LOCAL, path, tool, tuple(own))
+def _problems_of(
+    path: Path, table: str, problems: Sequence[ToolProblem]
+) -> tuple[ToolProblem, ...]:
+    return tuple(problem for problem in problems if (problem.path, problem.tool) == (path, table))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -79,7 +79,10 @@ def test(parsed: Parsed, context: Context) -> int:
     tests = _chosen(tool, parsed.texts("--test"))
     if not tests:
         raise CommandError(
-            f"{tool.name} has no tests. Add some below `tests` with `opta tool edit {tool.name}`."
+            f"{tool.name} has no tests, and a table of a config.toml can have none: {file.place}"
+            if file.is_table
+            else f"{tool.name} has no tests. Add some below `tests` with "
+            f"`opta tool edit {tool.name}`."
         )
     executor = context.executor(tool, None, False)
     _confirm(list(_plan(executor, tool, tests)), parsed, context)
