@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
+from tools.formats import CODEX
 from tools.permissions.gate import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
 
@@ -122,6 +123,27 @@ def _permissions_overview(chat: Chat) -> str:
     return "\n".join(lines)
 
 
+async def _mcp(chat: Chat, rest: str) -> str:
+    if rest.split() not in ([], ["list"], ["list", "tools"]):
+        return f"/mcp does not know {rest!r}; it takes list tools."
+    await chat.look_again()
+    tools = [entry for entry in chat.registry.entries() if entry.definition.origin.format == CODEX]
+    lines = ["MCP servers: none is configured; this version connects to none."]
+    lines += ["Tools of config.toml, which need no server:" if tools else _NO_CONFIG_TOOLS]
+    width = max((len(entry.definition.name) for entry in tools), default=0)
+    for entry in tools:
+        tool = entry.definition
+        off = "" if entry.enabled else f" (off: {entry.reason})"
+        lines.append(f"  {tool.name:<{width}}  {' '.join(tool.description.split())}{off}")
+    return "\n".join(lines)
+
+
+_NO_CONFIG_TOOLS = (
+    "Tools of config.toml: none. A table [custom_tools.NAME] in .opta/config.toml or "
+    "~/.codex/config.toml makes one."
+)
+
+
 async def _clear(chat: Chat, _: str) -> str:
     return chat.clear()
 
@@ -161,6 +183,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         _tools,
         "[list|enable|disable|info|tokens]",
     ),
+    SlashCommand("mcp", "list the tools of config.toml", _mcp, "[list tools]"),
     SlashCommand("model", "show the model, or use another", _model, "[NAME]"),
     SlashCommand(
         "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|allow|…]"

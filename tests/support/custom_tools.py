@@ -36,6 +36,7 @@ class Project:
     def __init__(self, root: Path, answer=Choice.ONCE, builtins=None):
         self.root = root
         self.tools = root / ".opta" / "tools"
+        self.config_toml = root / ".opta" / "config.toml"
         self.person = Person(answer)
         self.events = []
         self.rules = RuleSet((), root)
@@ -43,7 +44,7 @@ class Project:
         self.builtins = builtins or {}
         self.registry = ToolRegistry(
             [tool.definition for tool in self.builtins.values()],
-            ToolFiles([(Scope.LOCAL, self.tools)]).load,
+            ToolFiles([(Scope.LOCAL, self.tools), (Scope.LOCAL, self.config_toml)]).load,
             ToolSettings({}),
             lambda name, on: None,
         )
@@ -61,6 +62,13 @@ class Project:
         (self.tools / f"{name}.json").write_text(json.dumps(data | more))
         self.registry.refresh()
         assert self.registry.find(name), self.registry.problems
+
+    def configure(self, text):
+        """Write the tables of config.toml and load them."""
+        self.config_toml.parent.mkdir(exist_ok=True)
+        self.config_toml.write_text(text)
+        self.registry.refresh()
+        assert not [p for p in self.registry.problems if not p.warning], self.registry.problems
 
     def rule(self, verdict: Verdict, text: str):
         """Add a permission rule of the user's."""

@@ -10,6 +10,9 @@ from tools.formats.findings import Findings, kind_of
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.yamltext import Document, DocumentError, parse
 
+CODEX = "codex"
+"""The format of tools that stand in a `config.toml`, as their origin names it."""
+
 _CYCOD_KEYS = frozenset(
     {"bash", "cmd", "pwsh", "run", "script", "shell", "commands", "steps", "base-tool"}
 )

@@ -18,6 +18,7 @@ from typing import Any
 
 from tools.actions import Argv, Command, PlanAction, PlanEnvironment, Shell, Step
 from tools.definition import Limits, Origin, Risk, Security, ToolDefinition
+from tools.formats import CODEX
 from tools.formats.fields import Key, Kind, read_fields, table
 from tools.formats.findings import Findings, few, kind_of
 from tools.formats.json_schema import NO_PARAMETERS, check_parameters
@@ -30,10 +31,10 @@ MAX_DEPTH = 64
 MAX_KEY_PARTS = 500
 
 KEYS = table(
-    Key("command", Kind.VALUE, 'what to run: ["program", "argument"], or a shell command',
+    Key("command", Kind.COMMAND_LINE, 'what to run: ["program", "argument"], or a shell command',
         required=True),
     Key("description", Kind.TEXT, "what it does and when to use it"),
-    Key("parameters", Kind.VALUE, "JSON Schema of its arguments"),
+    Key("parameters", Kind.VALUES, "JSON Schema of its arguments"),
     Key("cwd", Kind.TEXT, "where it runs, within the workspace"),
     Key("env", Kind.VARIABLES, "environment variables"),
     Key("timeout", Kind.DEADLINE, "milliseconds a call may take, 60000 unless given"),
@@ -205,7 +206,7 @@ def _read_tool(
                 confined=True,
             ),
         ),
-        origin=replace(origin, format="codex", line=findings.document.position(where)[0]),
+        origin=replace(origin, format=CODEX, line=findings.document.position(where)[0]),
         risk=Risk.CRITICAL if escalated else Risk.HIGH,
         parallel=given.get("parallel", False),
         limits=Limits(min(times, default=DEFAULT_TIMEOUT_MS)),
@@ -216,12 +217,10 @@ def _read_tool(
 def _command(findings: Findings, value: object, where: KeyPath) -> Command | None:
     if isinstance(value, str) and value.strip() and "\0" not in value:
         return Shell("sh", value)
-    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        if value[0].strip() and not any("\0" in word for word in value):
-            return Argv(tuple(value), placeholders=False)
-    elif not isinstance(value, str | list):
-        findings.error(where, f"must be text or a list of texts: found {kind_of(value)}")
-        return None
+    words = value if isinstance(value, list) else []
+    texts = [word for word in words if isinstance(word, str) and "\0" not in word]
+    if texts == words and "".join(texts[:1]).strip():
+        return Argv(tuple(texts), placeholders=False)
     findings.error(where, "must name a program", 'such as ["python3", "tool.py"]')
     return None
 

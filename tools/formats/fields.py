@@ -35,6 +35,7 @@ class Kind(StrEnum):
     TEXT = "text"
     NAME = "a name"
     COMMAND = "a command"
+    COMMAND_LINE = "a list of texts, or text"
     FLAG = "true or false"
     DEPRECATION = "true, or text"
     NUMBER = "a number"
@@ -175,6 +176,12 @@ def _command(value: Any, key: Key) -> str:
     return _text(str(value).lower() if isinstance(value, bool) else value, key)
 
 
+def _command_line(value: Any, _: Key) -> Any:
+    if not isinstance(value, str | list):
+        raise _Wrong(f"must be text or a list of texts: found {kind_of(value)}")
+    return value
+
+
 def _flag(value: Any, _: Key) -> bool:
     if not isinstance(value, bool):
         raise _Wrong(f"must be true or false: found {kind_of(value)}")
@@ -288,6 +295,7 @@ _CONVERT: Mapping[Kind, Callable[[Any, Key], Any]] = {
     Kind.TEXT: _text,
     Kind.NAME: _name,
     Kind.COMMAND: _command,
+    Kind.COMMAND_LINE: _command_line,
     Kind.FLAG: _flag,
     Kind.DEPRECATION: _deprecation,
     Kind.NUMBER: _number,

@@ -17,6 +17,7 @@ _TYPES: Mapping[Kind, JsonObject] = {
     Kind.TEXT: _TEXT,
     Kind.NAME: {"type": "string", "pattern": f"^{_PRINTED}*{_SEEN}{_PRINTED}*$"},
     Kind.COMMAND: {"type": ["string", "boolean"], "minLength": 1},
+    Kind.COMMAND_LINE: {"type": ["array", "string"]},
     Kind.FLAG: {"type": "boolean"},
     Kind.DEPRECATION: {"type": ["boolean", "string"]},
     Kind.NUMBER: {"type": "number"},
