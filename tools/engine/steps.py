@@ -314,7 +314,7 @@ def _attempt(
     return Attempt(
         ok=process.exit_code == 0 and not process.timed_out,
         text=run.masker.text("\n".join(part for part in parts if part)),
-        note=_ending(process, run.timeout_ms),
+        note=_ending(process, _limit_ms(run)),
         output=streams[0].reference(),
         error=streams[1].reference(),
         exit_code=_exit_code(process),
@@ -329,6 +329,12 @@ def _exit_code(process: ProcessResult) -> int:
     if process.timed_out:
         return TIMED_OUT_CODE
     return 128 + (process.signal or 0) if process.exit_code is None else process.exit_code
+
+
+def _limit_ms(run: StepRun) -> int:
+    """Return the deadline as the file says it: of an only step, the call's own is meant."""
+    of_the_call = run.timeout_ms != run.planned.step.timeout_ms
+    return run.context.clock.timeout_ms if run.context.alone and of_the_call else run.timeout_ms
 
 
 def _ending(process: ProcessResult, timeout_ms: int) -> str:
