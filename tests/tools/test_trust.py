@@ -226,3 +226,21 @@ def test_more_tools_than_can_be_shown_cannot_be_trusted(project: Path, store: Tr
     assert not report.complete
     with pytest.raises(ProjectFileError, match="too many to be shown"):
         store.grant(report)
+
+
+@pytest.mark.parametrize("relative", [".opta/config.toml", ".codex/config.toml"])
+def test_a_linked_config_toml_is_trusted_by_what_it_leads_to(
+    project: Path, tmp_path: Path, store: TrustStore, relative: str
+) -> None:
+    target = tmp_path / "elsewhere.toml"
+    target.write_text("[custom_tools.t]\ncommand = 'true'\n")
+    (project / relative).parent.mkdir(exist_ok=True)
+    (project / relative).unlink(missing_ok=True)
+    (project / relative).symlink_to(target)
+    report = inspect(project)
+    (file,) = (file for file in report.settings if file.path == relative)
+    assert (file.text, file.problem) == (f"link to {target}", "")
+    store.grant(report)
+    assert store.trusted(inspect(project))
+    target.write_text("[custom_tools.t]\ncommand = 'id'\n")
+    assert not store.trusted(inspect(project))
