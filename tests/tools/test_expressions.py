@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import hypothesis.strategies as st
+import psutil
 import pytest
 from hypothesis import given, settings
 
 from tools.engine.expressions import (
-    TIME_LIMIT_S,
     ExpressionError,
     check,
     choose,
@@ -21,6 +21,7 @@ from tools.engine.expressions import (
     evaluate,
     string_literals,
 )
+from tools.engine.javascript import TIME_LIMIT_S
 from tools.engine.template import Names
 
 ROOT = Path(__file__).parents[2]
@@ -191,19 +192,48 @@ def test_an_expression_that_cannot_give_a_value_costs_little_and_says_why(source
 @pytest.mark.parametrize(
     "source", ["new Array(1e9).join('')", "'a'.repeat(4e6).indexOf('a'.repeat(2e6) + 'b')"]
 )
-def test_what_the_engine_cannot_stop_is_left_behind(source):
-    # In a process of its own, because what is left behind goes on until the process ends.
+def test_what_the_engine_cannot_stop_is_ended_and_costs_nothing_more(source):
+    evaluate("1", {})
+    (before,) = workers()
+    with pytest.raises(ExpressionError, match=r"longer than 0\.25 s"):
+        evaluate(source, {})
+    assert before not in workers()
+    assert evaluate("6 * 7", {}) == 42
+    assert len(workers()) == 1
+
+
+def test_expressions_of_all_threads_are_evaluated_and_end_with_the_program():
     code = (
-        "import sys, tools.engine.expressions as e\n"
-        "try: e.evaluate(sys.argv[1], {})\n"
-        "except e.ExpressionError as error: print(error, e.evaluate('6 * 7', {}))"
+        "import sys, os\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from tools.engine.expressions import evaluate\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    found = list(pool.map(lambda n: evaluate('n * 2', {'n': n}), range(50)))\n"
+        "assert found == [n * 2 for n in range(50)]\n"
+        "import psutil; print(psutil.Process().children()[0].pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, source],
-        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
-    assert "longer than 0.25 s" in done.stdout
-    assert done.stdout.endswith("42\n")
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    worker = int(done.stdout)
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(worker) and psutil.Process(worker).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, "it goes on without opta"
+        time.sleep(0.02)
+
+
+def workers():
+    """The processes in which this one evaluates expressions."""
+    children = psutil.Process().children()
+    return {child.pid for child in children if "javascript_worker" in " ".join(child.cmdline())}
+
+
+def test_without_the_engine_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("tools.engine.javascript.MODULE", "no_such_engine")
+    monkeypatch.setattr("tools.engine.javascript._worker", None)
+    with pytest.raises(ExpressionError, match="pip install quickjs-ng"):
+        evaluate("1", {})
 
 
 def test_an_expression_reaches_nothing_outside_and_leaves_nothing_behind():

@@ -73,6 +73,7 @@ DATA = ("agent/demo/project", "agent/data")
 STARTS_PROCESSES = {
     "tools.engine.process": "runs what was granted",
     "tools.engine.group": "ends what that started",
+    "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
     "agent.ui.editor": "opens the person's editor, at the person's command",
 }
 WRITES_FILES = {
@@ -94,6 +95,7 @@ GUARDED = {
 
 MINTS_GRANTS = {"tools.permissions.gate": "the one gate"}
 TALKS_TO_TERMINAL = {
+    "tools.engine.javascript_worker": "is a process of its own, which talks to opta through pipes",
     "agent.ui": "the front ends",
     "agent.cli": "the command line",
     "agent.streams": "makes the standard streams usable before anything else runs",

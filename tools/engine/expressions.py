@@ -1,7 +1,7 @@
 """Evaluates the JavaScript of tool files: conditions, transforms and conditional text (X44, X62).
 
-This is the only module that knows the JavaScript engine. Each evaluation has a fresh context
-without any function of the host, and bounds on time and memory. References such as
+Each evaluation has a fresh context without any function of the host, and bounds on time and memory
+(see `tools.engine.javascript`). References such as
 `{build.exit-code}` become variables; their values are handed over as JSON and never become
 source text.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -19,15 +18,6 @@ from typing import Any, TypeAlias
 from tools.engine.arguments import argument_text
 from tools.engine.template import Names
 from tools.formats.references import STEP_PROPERTIES
-
-TIME_LIMIT_S = 0.25
-"""Processor time of one evaluation."""
-
-GIVE_UP_S = 1.0
-"""How long an evaluation is waited for, when it cannot be stopped or the machine is busy."""
-
-MEMORY_LIMIT_BYTES = 16 * 1024 * 1024
-STACK_LIMIT_BYTES = 64 * 1024
 
 Lookup: TypeAlias = Callable[[str, str | None], Any]
 """Gives the JSON value of a parameter, or of a step's property; None where it has none (X43)."""
@@ -314,52 +304,23 @@ _PLACE = re.compile(r"<input>:(\d+):(\d+)")
 
 
 def _run(script: str, parsed: _Parsed, names: list[str], values: list[Any]) -> str:
-    """Run `script` and return its text. Raises _ScriptError, and ExpressionError without engine.
-
-    The engine looks at the clock between its own instructions, not within such functions as
-    `indexOf`. Those are left behind in their thread, which ends with the process at the latest.
-    """
-    from concurrent.futures import Future, InvalidStateError
+    """Run `script` and return its text. Raises _ScriptError, and ExpressionError without engine."""
+    from tools.engine import javascript
 
     given = json.dumps({"source": parsed.source, "names": names, "values": values})
-    future: Future[str] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(_run_here(script, given))
-        except InvalidStateError:  # nobody waits any more
-            return
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="expression", daemon=True).start()
     try:
-        return future.result(GIVE_UP_S)
-    except TimeoutError:
-        future.cancel()
+        return javascript.run_script(script, given)
+    except javascript.EngineError as error:
+        raise ExpressionError(str(error)) from None
+    except javascript.TooSlowError:
         raise _too_slow() from None
-
-
-def _run_here(script: str, given: str) -> str:
-    try:
-        import quickjs  # type: ignore[import-untyped]
-    except ImportError:
-        raise ExpressionError(
-            "Tool files with JavaScript expressions need the package quickjs-ng, which is not "
-            "installed here. Install it with: pip install quickjs-ng"
-        ) from None
-    context = quickjs.Context()
-    context.set_memory_limit(MEMORY_LIMIT_BYTES)
-    context.set_time_limit(TIME_LIMIT_S)
-    context.set_max_stack_size(STACK_LIMIT_BYTES)
-    try:
-        context.set("input", context.parse_json(given))
-        return str(context.eval(script))
-    except quickjs.JSException as error:
+    except javascript.ScriptError as error:
         raise _script_error(str(error)) from None
 
 
 def _too_slow() -> _ScriptError:
+    from tools.engine.javascript import TIME_LIMIT_S
+
     return _ScriptError(f"it took longer than {TIME_LIMIT_S} s and was stopped", 1, 1)
 
 
@@ -368,6 +329,8 @@ def _script_error(text: str) -> _ScriptError:
     if "interrupted" in message:
         return _too_slow()
     if "out of memory" in message or message == "null":
+        from tools.engine.javascript import MEMORY_LIMIT_BYTES
+
         limit = MEMORY_LIMIT_BYTES // 1024**2
         return _ScriptError(f"it needed more than {limit} MB of memory", 1, 1)
     place = _PLACE.search(text)
