@@ -95,7 +95,11 @@ def test_a_job_runs_what_is_allowed_and_never_what_is_escalated(flags, code, ran
     assert [name for name in ("plain", "escalated") if Path(name).exists()] == ran
 
 
-PROFILED = EXAMPLE + "\n[profiles.work.custom_tools.of_work]\ncommand = 'true'\n"
+PROFILED = f"""{EXAMPLE}
+[profiles.work.custom_tools.of_work]
+command = "echo w''orked"
+with_escalated_permissions = true
+"""
 THREE = {"count_files", "custom_echo", "echo_demo"}
 CHOICES = {
     "default home": ((), {}, {"other"}),
@@ -162,13 +166,13 @@ def test_a_file_that_is_not_toml_is_one_line_and_the_job_has_the_other_tools(hom
 
 
 @needs_tmux
-@pytest.mark.row("B1", "B2", "B4", "B35")
+@pytest.mark.row("B1", "B2", "B4", "B14", "B35")
 def test_the_chat_lists_them_asks_for_them_and_runs_them(homes):
     write(Path("second/config.toml"), PROFILED.replace("custom_tools/echo_tool", "echo"))
     write(Path("tools/echo.py"), ECHO)
     flags = ("--config-home", "second", "--profile", "work")
     with (
-        ModelServer([call("echo_demo", text="hi"), say("over")]) as server,
+        ModelServer([call("echo_demo", text="hi"), call("of_work"), say("All is done.")]) as server,
         Terminal([*OPTA, *connected(server), *flags]) as terminal,
     ):
         terminal.wait("ask ·")
@@ -177,7 +181,7 @@ def test_the_chat_lists_them_asks_for_them_and_runs_them(homes):
         screen = terminal.wait("Count files under the repository")
         assert "MCP servers: none is configured" in screen
         assert "  echo_demo    Echo text" in screen
-        assert "  of_work      Run true" in screen
+        assert "  of_work      Run echo" in screen
         terminal.type("go")
         terminal.send("Enter")
         screen = terminal.wait("[y] yes, once")
@@ -186,3 +190,9 @@ def test_the_chat_lists_them_asks_for_them_and_runs_them(homes):
         time.sleep(GRACE_S + 0.1)
         terminal.send("y")
         terminal.wait("prefix: hi")
+        terminal.wait("asks for escalated permissions")
+        assert "echo w''orked" in terminal.wait("[y] yes, once")
+        time.sleep(GRACE_S + 0.1)
+        terminal.send("y")
+        terminal.wait("All is done.")
+        assert list(results(server).values())[-1] == "worked"

@@ -11,6 +11,7 @@ from tests.support.tool_files import EXAMPLES, origin
 from tools.actions import Argv, PlanEnvironment, Shell
 from tools.definition import Risk
 from tools.formats import codex, read
+from tools.formats.findings import MOST
 from tools.formats.problems import ToolFileError
 from tools.formats.toml_positions import key_positions
 
@@ -260,3 +261,11 @@ def test_places_are_found_in_linear_time(text):
     started = time.process_time()
     key_positions(text)
     assert time.process_time() - started < 10
+
+
+def test_very_many_warnings_are_cut_short_and_stay_warnings():
+    text = "".join(f"[custom_tools.t{n}]\ncommand = 'x'\nwhat = 1\n" for n in range(150))
+    definitions, problems = load(text)
+    assert len(definitions) == 150
+    assert {problem.severity for problem in problems} == {"warning"}
+    assert len(problems) == MOST + 1

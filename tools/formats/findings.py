@@ -84,12 +84,13 @@ def _more(path: Path) -> ToolProblem:
 def few(problems: Sequence[ToolProblem], path: Path) -> list[ToolProblem]:
     """Return the first MOST of the errors in a file and of its warnings, in their order."""
     seen: Counter[str] = Counter()
-    kept = []
+    kept, dropped = [], []
     for problem in problems:
         seen[problem.severity] += 1
-        if seen[problem.severity] <= MOST:
-            kept.append(problem)
-    return [*kept, _more(path)] if len(kept) < len(problems) else kept
+        (kept if seen[problem.severity] <= MOST else dropped).append(problem)
+    if not dropped:
+        return kept
+    return [*kept, replace(_more(path), warning=all(problem.warning for problem in dropped))]
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:

@@ -25,5 +25,5 @@ def user_config(
     if config_file is not None:
         return config_file
     if config_home is None:
-        config_home = Path(environ.get("CODEX_HOME") or home / ".codex")
+        config_home = Path(environ.get("CODEX_HOME") or home / ".codex").absolute()
     return config_home / FILE
