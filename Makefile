@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check rows bench clean
+.PHONY: demo test check rows docs bench clean
 
 demo: $(STAMP)
 	$(BIN)/opta demo
@@ -19,6 +19,9 @@ check: $(STAMP)
 
 rows: $(STAMP)
 	$(BIN)/python -m tests.rows
+
+docs: $(STAMP)
+	$(BIN)/python -m scripts.tool_reference --write
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -38,3 +38,21 @@ def test_the_examples_are_valid(path):
 )
 def test_what_the_reader_refuses_is_not_valid(text, said):
     assert not VALID.is_valid(parse(text, origin().path).data)
+
+
+def test_it_is_a_json_schema_that_editors_read():
+    jsonschema_rs.meta.validate(file_schema())
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{description: d, bash: x, tiemout: 5}", ()),
+        ("{description: d, bash: x, parameters: {P: {descripton: p, description: p}}}",
+         ("parameters", "P")),
+        ("{description: d, steps: [{name: a, bash: x, paralel: true}]}", ("steps", 0)),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_marked_where_it_stands(text, place):
+    (error,) = VALID.iter_errors(parse(text, origin().path).data)
+    assert tuple(error.instance_path) == place

@@ -25,23 +25,42 @@ _EXECUTION = (
     Key("pwsh", Kind.COMMAND, "a command for PowerShell"),
     Key("run", Kind.COMMAND, "a program and its arguments, started without a shell"),
     Key("script", Kind.COMMAND, "a script of several lines, for the program that shell names"),
-    Key("shell", Kind.NAME, "the program that runs script; bash unless given, cmd on Windows"),
+    Key(
+        "shell",
+        Kind.NAME,
+        "the program that runs script; on Windows cmd unless given",
+        default="bash",
+    ),
     Key("commands", Kind.MAP, "one command per operating system", keys=_COMMANDS),
 )
 
 _RETRY = table(
-    Key("attempts", Kind.COUNT, "further runs after a failure"),
-    Key("delay", Kind.DELAY, "milliseconds before the first further run; doubles each time"),
-    Key("backoff", Kind.TEXT, "whether the delay grows", choices=("exponential", "fixed")),
+    Key("attempts", Kind.COUNT, "further runs after a failure", default=0),
+    Key(
+        "delay",
+        Kind.DELAY,
+        "milliseconds before the first further run",
+        default=0,
+    ),
+    Key(
+        "backoff",
+        Kind.TEXT,
+        "whether the delay doubles each time",
+        choices=("exponential", "fixed"),
+        default="exponential",
+    ),
 )
 
 _OUTPUT = table(
-    Key("mode", Kind.TEXT, "show output at the end or as it comes", choices=("buffer", "stream")),
-    Key("buffer-limit", Kind.SIZE, "how much of each stream is kept, 10MB unless given"),
-    Key("truncation", Kind.FLAG, "cut what is over the limit (true) or fail"),
     Key(
-        "stream-callback", Kind.TEXT, "where streamed lines go",
-        choices=("console", "file", "function"),
+        "mode", Kind.TEXT, "show output at the end or as it comes",
+        choices=("buffer", "stream"), default="buffer",
+    ),
+    Key("buffer-limit", Kind.SIZE, "how much of each stream is kept", default="10MB"),
+    Key("truncation", Kind.FLAG, "cut what is over the limit; false: fail instead", default=True),
+    Key(
+        "stream-callback", Kind.TEXT, "where streamed lines go; file: a log whose path is shown",
+        choices=("console", "file", "function"), default="console",
     ),
     Key("masked-values", Kind.TEXTS, "values shown as asterisks, such as {API_KEY}"),
 )  # fmt: skip
@@ -52,10 +71,13 @@ STEP = table(
     Key("use-tool", Kind.NAME, "another tool to run"),
     Key("with", Kind.VALUES, "arguments for that tool"),
     Key("timeout", Kind.DEADLINE, "milliseconds the step may take"),
-    Key("continue-on-error", Kind.FLAG, "go on after this step failed"),
-    Key("run-condition", Kind.COMMAND, 'run only when this is true: "{step1.exit-code} == 0"'),
-    Key("parallel", Kind.FLAG, "start without waiting for earlier steps"),
-    Key("wait-for", Kind.TEXTS, "names of steps to wait for"),
+    Key("continue-on-error", Kind.FLAG, "go on after this step failed", default=False),
+    Key("run-condition", Kind.EXPRESSION, 'run only when this is true: "{step1.exit-code} == 0"'),
+    Key("parallel", Kind.FLAG, "start without waiting for earlier steps", default=False),
+    Key(
+        "wait-for", Kind.TEXTS,
+        "names of steps to wait for; not given: all before it, for a parallel step none",
+    ),
     Key(
         "error-handling", Kind.MAP, "what to do after a failure",
         keys=table(
@@ -76,21 +98,39 @@ VALIDATION = table(
 )
 
 PARAMETER = table(
-    Key("type", Kind.TEXT, "what it is, string unless given", choices=TYPES),
+    Key("type", Kind.TEXT, "what it is", choices=TYPES, default="string"),
     Key("description", Kind.TEXT, "what it means, for the model", required=True, fatal=False),
-    Key("required", Kind.FLAG, "whether every call must give it"),
-    Key("default", Kind.VALUE, "its value when it is not given"),
+    Key("required", Kind.FLAG, "whether every call must give it", default=False),
+    Key(
+        "default", Kind.VALUE,
+        "its value when it is not given; may hold placeholders, such as {OWNER}/{REPO}",
+    ),
     Key("validation", Kind.MAP, "rules for its value", keys=VALIDATION),
-    Key("transform", Kind.TEXT, "lowercase, …, or a JavaScript expression over value"),
+    Key(
+        "transform", Kind.TEXT,
+        "a named transform such as lowercase, or a JavaScript expression over value",
+    ),
     Key("format", Kind.TEXT, "how it stands in the command: --count={value}"),
     Key("examples", Kind.VALUE_LIST, "example values"),
     Key("detailed-help", Kind.TEXT, "more about it, for people"),
     Key(
         "security", Kind.MAP, "how it reaches a shell",
-        keys=table(Key("escape-shell", Kind.FLAG, "true: one word; false: raw text, high risk")),
+        keys=table(
+            Key(
+                "escape-shell", Kind.FLAG,
+                "not given: a value outside of quotes is split into words, all of them data; "
+                "true: it is one word; false: it is pasted as text, a high risk",
+            )
+        ),
     ),
-    Key("delimiter", Kind.TEXT, "what joins the elements of an array"),
-    Key("path", Kind.FLAG, "whether it is a path, for file-paths.normalize"),
+    Key(
+        "delimiter", Kind.TEXT,
+        "what joins the elements of an array; not given: each is a word of its own",
+    ),
+    Key(
+        "path", Kind.FLAG,
+        "whether it is a path, for file-paths.normalize; DIRECTORY, PATH, *_DIR and *_PATH are",
+    ),
     Key("deprecated", Kind.DEPRECATION, "that it should not be used any more"),
     Key("deprecated-alternative", Kind.TEXT, "the parameter to use instead"),
 )  # fmt: skip
@@ -123,42 +163,63 @@ _FUNCTION_CALLING = table(
                     *(Key(t, Kind.TEXT, f"for {t}", choices=_JSON_TYPES) for t in TYPES)
                 ),
             ),
-            Key("include-descriptions", Kind.FLAG, "tell the model the descriptions (true)"),
-            Key("include-defaults", Kind.FLAG, "tell the model the defaults (true)"),
-            Key("example-generation", Kind.FLAG, "tell the model the examples (false)"),
-            Key("sanitize-schemas", Kind.FLAG, "leave unknown validation rules out (true)"),
+            Key("include-descriptions", Kind.FLAG, "tell the model the descriptions", default=True),
+            Key("include-defaults", Kind.FLAG, "tell the model the defaults", default=True),
+            Key("example-generation", Kind.FLAG, "tell the model the examples", default=False),
+            Key(
+                "sanitize-schemas", Kind.FLAG,
+                "leave validation rules out that do not fit the type", default=True,
+            ),
         ),
     )
 )  # fmt: skip
 
 _SECURITY = table(
     Key(
-        "execution-privilege", Kind.TEXT, "the rights it runs with",
-        choices=("same-as-user", "reduced", "elevated"),
+        "execution-privilege", Kind.TEXT,
+        "the rights it runs with; elevated is always asked about, reduced refused in this version",
+        choices=("same-as-user", "reduced", "elevated"), default="same-as-user",
     ),
     Key(
-        "isolation", Kind.TEXT, "what it runs in", choices=("none", "process", "container")
+        "isolation", Kind.TEXT,
+        "what it runs in; none is the same as process, container is refused in this version",
+        choices=("none", "process", "container"), default="process",
     ),
-    Key("required-permissions", Kind.TEXTS, "what it needs: filesystem:write:{DIR}"),
+    Key(
+        "required-permissions", Kind.TEXTS,
+        "what it needs, such as filesystem:write:{DIR}; shown and matched by rules, not enforced",
+    ),
     Key("justification", Kind.TEXT, "why, for the person who is asked"),
 )  # fmt: skip
 
 _ENVIRONMENT = table(
-    Key("variables", Kind.VARIABLES, "environment variables; values are templates"),
-    Key("inherit", Kind.FLAG, "keep the environment opta has (true)"),
-    Key("secrets", Kind.TEXTS, "variables whose values never show"),
+    Key(
+        "variables",
+        Kind.VARIABLES,
+        "environment variables; {NAME} is a parameter, else a variable of your environment",
+    ),
+    Key(
+        "inherit",
+        Kind.FLAG,
+        "keep the environment opta has; false: PATH, HOME, LANG and the like only",
+        default=True,
+    ),
+    Key("secrets", Kind.TEXTS, "names of variables whose values show as asterisks"),
 )
 
 _FILE_PATHS = table(
-    Key("normalize", Kind.FLAG, "treat paths for the operating system"),
-    Key("working-directory", Kind.TEXT, "where it runs, the workspace unless given"),
-    Key("temp-directory", Kind.TEXT, "its directory for temporary files"),
+    Key("normalize", Kind.FLAG, "treat paths for the operating system", default=False),
+    Key(
+        "working-directory", Kind.TEXT,
+        "where it runs, the workspace unless given; working-directory at the top comes first",
+    ),
+    Key("temp-directory", Kind.TEXT, "where each call makes a temporary directory of its own"),
     Key(
         "cross-platform", Kind.MAP, "separators of paths",
         keys=table(
             Key("windows-separator", Kind.TEXT, "always \\", choices=("\\",), fatal=False),
             Key("unix-separator", Kind.TEXT, "always /", choices=("/",), fatal=False),
-            Key("auto-convert", Kind.FLAG, "turn separators to those of the system"),
+            Key("auto-convert", Kind.FLAG, "turn separators to those of the system", default=False),
         ),
     ),
 )  # fmt: skip
@@ -172,11 +233,14 @@ _METADATA = table(
 
 _RESOURCES = table(
     Key("timeout", Kind.DEADLINE, "milliseconds a call may take; the smaller of two counts"),
-    Key("max-memory", Kind.SIZE, "memory its processes may use"),
+    Key("max-memory", Kind.SIZE, "memory each of its processes may use, enforced on Linux"),
     Key(
         "cleanup", Kind.LIST, "what is done at the end, whatever happened",
         keys=table(
-            Key("delete-temp-files", Kind.FLAG, "delete the temporary directory of the call"),
+            Key(
+                "delete-temp-files", Kind.FLAG,
+                "delete the temporary directory of the call", default=False,
+            ),
             Key("final-command", Kind.COMMAND, "a command to run"),
         ),
     ),
@@ -200,17 +264,29 @@ TOOL: Keys = table(
     Key("file-paths", Kind.MAP, "directories and paths", keys=_FILE_PATHS),
     Key("metadata", Kind.MAP, "for finding it", keys=_METADATA),
     Key("tests", Kind.LIST, "tests, for opta tool test", keys=TEST),
-    Key("timeout", Kind.DEADLINE, "milliseconds a call may take, 60000 unless given"),
+    Key(
+        "timeout", Kind.DEADLINE,
+        "milliseconds a call may take, with all steps, retries and waits", default=60000,
+    ),
     Key("working-directory", Kind.TEXT, "where it runs, the workspace unless given"),
     Key("platforms", Kind.TEXTS, "operating systems it works on", choices=PLATFORMS),
-    Key("tags", Kind.TEXTS, "for searching; read, write and run say how much it can do"),
-    Key("ignore-errors", Kind.FLAG, "report success even when it fails"),
+    Key(
+        "tags", Kind.TEXTS,
+        "for searching and rules; read, write and run say how much it can do, none: a high risk",
+    ),
+    Key(
+        "ignore-errors", Kind.FLAG,
+        "go on after any step failed, and report success", default=False,
+    ),
     Key("input", Kind.TEXT, "what its processes read from stdin"),
-    Key("interactive", Kind.FLAG, "whether it asks the person something"),
+    Key("interactive", Kind.FLAG, "whether it asks the person something", default=False),
     Key(
         "interactive-options", Kind.MAP, "for interactive tools without a person",
         keys=table(
-            Key("timeout", Kind.DEADLINE, "milliseconds before the default answer is given"),
+            Key(
+                "timeout", Kind.DEADLINE,
+                "milliseconds before the default answer is given", default=30000,
+            ),
             Key("default-response", Kind.TEXT, "the default answer"),
         ),
     ),

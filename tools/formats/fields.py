@@ -36,6 +36,7 @@ class Kind(StrEnum):
     NAME = "a name"
     COMMAND = "a command"
     COMMAND_LINE = "a list of texts, or text"
+    EXPRESSION = "an expression"
     FLAG = "true or false"
     DEPRECATION = "true, or text"
     NUMBER = "a number"
@@ -60,7 +61,8 @@ class Key:
     """One key of a format.
 
     `choices` are the texts it allows (empty: any), `keys` what the map, or each map of the list,
-    may hold. What is wrong with a key that is not `fatal` does not stop the tool from loading.
+    may hold. `default` tells people what holds without it, None where nothing does. What is wrong
+    with a key that is not `fatal` does not stop the tool from loading.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Key:
     required: bool = False
     fatal: bool = True
     choices: tuple[str, ...] = ()
+    default: str | int | bool | None = None
     keys: Keys = field(default_factory=dict)
 
 
@@ -296,6 +299,7 @@ _CONVERT: Mapping[Kind, Callable[[Any, Key], Any]] = {
     Kind.NAME: _name,
     Kind.COMMAND: _command,
     Kind.COMMAND_LINE: _command_line,
+    Kind.EXPRESSION: _command,
     Kind.FLAG: _flag,
     Kind.DEPRECATION: _deprecation,
     Kind.NUMBER: _number,

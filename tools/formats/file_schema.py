@@ -12,12 +12,14 @@ from tools.formats.opta_json import KEYS as OPTA
 
 _PRINTED, _SEEN = r"[^\x00-\x1f\x7f]", r"[^\x00-\x20\x7f]"
 _TEXT: JsonObject = {"type": "string"}
+_COMMAND: JsonObject = {"type": ["string", "boolean"], "minLength": 1}
 _SCALAR: JsonObject = {"type": ["string", "boolean", "integer"]}
 _TYPES: Mapping[Kind, JsonObject] = {
     Kind.TEXT: _TEXT,
     Kind.NAME: {"type": "string", "pattern": f"^{_PRINTED}*{_SEEN}{_PRINTED}*$"},
-    Kind.COMMAND: {"type": ["string", "boolean"], "minLength": 1},
     Kind.COMMAND_LINE: {"type": ["array", "string"]},
+    Kind.COMMAND: _COMMAND,
+    Kind.EXPRESSION: _COMMAND,
     Kind.FLAG: {"type": "boolean"},
     Kind.DEPRECATION: {"type": ["boolean", "string"]},
     Kind.NUMBER: {"type": "number"},
@@ -70,7 +72,8 @@ def _object(keys: Keys) -> JsonObject:
 
 
 def _schema(key: Key) -> JsonObject:
-    return {"description": key.meaning} | _value(key)
+    default = {} if key.default is None else {"default": key.default}
+    return {"description": key.meaning} | default | _value(key)
 
 
 def _value(key: Key) -> JsonObject:

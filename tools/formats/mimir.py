@@ -19,19 +19,23 @@ NOT_SUPPORTED = "code tools are not supported yet"
 KEYS = table(
     Key("name", Kind.NAME, "what the model calls it by", required=True),
     Key("description", Kind.TEXT, "what it does and when to use it", required=True),
-    Key("enabled", Kind.FLAG, "whether the model sees it (true)"),
+    Key("enabled", Kind.FLAG, "whether the model sees it", default=True),
     Key("tokenCost", Kind.COUNT, "the tokens its definition is said to cost"),
     Key("schema", Kind.VALUE, "JSON Schema of its arguments, type: object", required=True),
-    Key("runtime", Kind.TEXT, "what runs it (typescript)", choices=("typescript", "node")),
-    Key("code", Kind.COMMAND, "the program", required=True),
+    Key("runtime", Kind.TEXT, "what runs it", choices=("typescript", "node"), default="typescript"),
+    Key("code", Kind.COMMAND, "the program; it is not run in this version", required=True),
     Key(
         "permissions", Kind.MAP, "what it may do",
         keys=table(
             Key("allowlist", Kind.TEXTS, "commands it may run, with * for anything"),
-            Key("autoAccept", Kind.FLAG, "run without asking (false)"),
             Key(
-                "riskLevel", Kind.TEXT, "how much it can do",
-                choices=tuple(risk.name.lower() for risk in Risk),
+                "autoAccept", Kind.FLAG,
+                "whether its author wants no questions; not obeyed in this version", default=False,
+            ),
+            Key(
+                "riskLevel", Kind.TEXT,
+                "how much it can do; only critical counts, a file cannot lower its own risk",
+                choices=tuple(risk.name.lower() for risk in Risk), default="high",
             ),
         ),
     ),

@@ -33,8 +33,12 @@ KEYS = table(
         "parameters", Kind.VALUE, 'JSON Schema; for none: {"type": "object", "properties": {}}',
         required=True,
     ),
-    Key("command", Kind.TEXT, "the shell command to run", required=True),
-    Key("timeout", Kind.DEADLINE, "milliseconds the command may take, 30000 unless given"),
+    Key(
+        "command", Kind.TEXT,
+        "the command, for sh; arguments are in OPTA_TOOL_ARG_<NAME>", required=True,
+    ),
+    Key("timeout", Kind.DEADLINE, "milliseconds the command may take",
+        default=DEFAULT_TIMEOUT_MS),
 )  # fmt: skip
 
 

@@ -6,16 +6,34 @@ Only for telling the author early; the engine decides what is substituted (X91).
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-PREDEFINED = frozenset(
-    {"TOOL_NAME", "WORKSPACE", "TEMP", "HOME", "OS", "DATE", "TIME", "TIMESTAMP"}
-)
-"""Names every template may use (C251-C258)."""
+PREDEFINED_MEANINGS: Mapping[str, str] = {
+    "TOOL_NAME": "the name of the tool",
+    "WORKSPACE": "the root of the workspace",
+    "TEMP": "the system's directory for temporary files",
+    "HOME": "the person's home directory",
+    "OS": "windows, linux or macos",
+    "DATE": "the local date, such as 2026-01-31",
+    "TIME": "the local time, such as 18:05:09",
+    "TIMESTAMP": "date and time in UTC, such as 2026-01-31T17:05:09Z",
+}
+"""Names every template may use, and what they stand for (C251-C258)."""
 
-STEP_PROPERTIES = frozenset({"output", "error", "exit-code", "duration", "start-time", "end-time"})
-"""What `{step.…}` may name (C260-C265)."""
+PREDEFINED = frozenset(PREDEFINED_MEANINGS)
+
+STEP_MEANINGS: Mapping[str, str] = {
+    "output": "what it wrote to standard output, without line ends at the end",
+    "error": "what it wrote to standard error",
+    "exit-code": "its exit code; null where it did not run",
+    "duration": "milliseconds from its first start to its end, with all retries",
+    "start-time": "when it started, in UTC",
+    "end-time": "when it ended, in UTC",
+}
+"""What `{step.…}` may name, and what that stands for (C260-C265)."""
+
+STEP_PROPERTIES = frozenset(STEP_MEANINGS)
 
 _REFERENCE = re.compile(
     r"(?<![${\\])\{(?P<name>[A-Za-z_][\w-]*)(?:\.(?P<property>[A-Za-z][\w-]*))?(?=\}(?!\})|[:?]|\s*\?)",
