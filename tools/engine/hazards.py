@@ -55,16 +55,20 @@ class Hazard:
     """A placeholder whose value makes a call a high risk.
 
     `values` are the words that begin with a dash, empty for other kinds and before a call.
+    `several_words` says that only a word behind the first can be an option.
     """
 
     kind: HazardKind
     placeholder: Placeholder
     message: str
     values: tuple[str, ...] = ()
+    several_words: bool = False
 
     @property
     def advice(self) -> str:
         """What the author of the tool can do about it."""
+        if self.several_words:
+            return "put it in quotes: then it is one word"
         return _ADVICE[self.kind]
 
 
@@ -74,16 +78,22 @@ def raw(placeholder: Placeholder) -> Hazard:
     return Hazard(HazardKind.RAW, placeholder, message)
 
 
-def _possible_option(placeholder: Placeholder) -> Hazard:
-    """Return the hazard of a place where a program would take a dash for an option."""
-    message = "may be taken for an option where it begins with a dash"
-    return Hazard(HazardKind.OPTION, placeholder, message)
+def possible_option(placeholder: Placeholder, *, leading: bool = True) -> Hazard:
+    """Return the hazard of a place where a program would take a dash for an option.
+
+    A value that is not `leading` only begins a word where it is several.
+    """
+    if leading:
+        message = "may be taken for an option where it begins with a dash"
+    else:
+        message = "may be several words, and one that begins with a dash an option"
+    return Hazard(HazardKind.OPTION, placeholder, message, several_words=not leading)
 
 
-def with_options(certain: Sequence[Hazard], places: Iterable[Placeholder]) -> tuple[Hazard, ...]:
-    """Return hazards and those of the places of options, unless worse is known of a place."""
+def with_options(certain: Sequence[Hazard], options: Iterable[Hazard]) -> tuple[Hazard, ...]:
+    """Return hazards and those of being options, unless worse is known of a place."""
     known = {id(hazard.placeholder) for hazard in certain}
-    return (*certain, *(_possible_option(place) for place in places if id(place) not in known))
+    return (*certain, *(hazard for hazard in options if id(hazard.placeholder) not in known))
 
 
 def given_option(placeholder: Placeholder, words: Sequence[str]) -> Iterator[Hazard]:
@@ -123,7 +133,7 @@ class WordHazards:
     @property
     def possible(self) -> tuple[Hazard, ...]:
         """What values can do in their places."""
-        return with_options(self.hazards, self.options)
+        return with_options(self.hazards, map(possible_option, self.options))
 
     def given(self, values: Mapping[str, Value]) -> tuple[Hazard, ...]:
         """Return what `values` (by key) do. Raises TemplateError where one is missing (X93)."""

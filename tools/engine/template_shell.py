@@ -11,7 +11,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tools.engine.hazards import Hazard, given_option, in_place, may_be_option, raw, with_options
+from tools.engine.hazards import (
+    Hazard,
+    given_option,
+    in_place,
+    may_be_option,
+    possible_option,
+    raw,
+    with_options,
+)
 from tools.engine.shell_scan import scan
 from tools.engine.template import (
     Names,
@@ -109,8 +117,12 @@ class ShellTemplate:
     def possible(self) -> tuple[Hazard, ...]:
         """Return what values can do in their places: `hazards`, and being options."""
         slots = (piece for piece in self.pieces if isinstance(piece, _Slot))
-        places = (slot.placeholder for slot in slots if slot.may_be_option)
-        return with_options(self.hazards, places)
+        options = (
+            possible_option(slot.placeholder, leading=slot.place is None or slot.place.leading)
+            for slot in slots
+            if slot.may_be_option
+        )
+        return with_options(self.hazards, options)
 
     def render(self, values: Mapping[str, Value]) -> RenderedScript:
         """Put values (by key) in.
