@@ -13,6 +13,7 @@ from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags
 from agent.project import ProjectTrust, is_trusted, project_root
 from tools.commands import tools as command
 from tools.cost import form_of
+from tools.engine.output import visible
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +36,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     names = ("model", "base_url", "api", *CODEX_FLAGS)
     flags = {name: getattr(arguments, name) for name in names}
     settings = read_settings(root, flags, trusted=trusted)
+    for text in settings.warnings:
+        print(f"opta: {visible(text)}", file=sys.stderr)
     tools = build_tools_command(
         build_registry(ProjectTrust(root, given=trusted), settings),
         settings,

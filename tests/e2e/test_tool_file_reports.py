@@ -10,6 +10,7 @@ import pytest
 from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import ModelServer, error
 from tests.support.terminal import Terminal, needs_tmux
+from tests.support.tool_files import EXAMPLES
 
 
 @pytest.fixture
@@ -32,6 +33,15 @@ def test_all_mistakes_of_a_file_are_told_at_once(tools_dir):
     ]
     assert "conflicts with built-in tool read_file" in found[0]["message"]
     assert found[3]["message"] == "'properties' is missing"
+
+
+def test_settings_that_are_not_read_are_told_beside_the_tools(tmp_path):
+    (tmp_path / ".mimir").mkdir()
+    printed = EXAMPLES / "004" / "config.as-printed.yml.txt"
+    (tmp_path / ".mimir" / "config.yml").write_bytes(printed.read_bytes())
+    done = opta("tools", "--trust", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+    assert "config.yml:7:1: the key 'enabled' is there twice" in done.stderr
 
 
 def test_a_problem_names_the_file_from_the_current_directory(tools_dir):

@@ -59,7 +59,8 @@ def test_each_system_runs_its_own_command(opta, monkeypatch, words, printed):
                      marks=pytest.mark.row("C155")),
         pytest.param("--script 'import sys\nprint(sys.version_info[0])' --shell python3", "3\n",
                      marks=pytest.mark.row("C156")),
-        pytest.param("--script 'echo $((40 + 2))' --shell sh", "42\n", marks=pytest.mark.row("C156")),
+        pytest.param("--script 'echo $((40 + 2))' --shell sh", "42\n",
+                     marks=pytest.mark.row("C156")),
     ],
 )  # fmt: skip
 def test_a_script_runs_in_its_shell(opta, words, printed):

@@ -11,6 +11,7 @@ import pytest
 
 from agent.settings import Settings, SettingsError, load_settings
 from agent.settings_keys import KEYS, keys_table
+from tests.support.tool_files import EXAMPLES
 from tools.permissions.gate import Mode
 from tools.permissions.rules import Verdict
 
@@ -159,29 +160,8 @@ def test_what_the_managed_file_enforces_nobody_overrides(places) -> None:
 
 @pytest.mark.row("E79")
 def test_the_documented_mimir_config_is_read_when_trusted(places) -> None:
-    write(places["mimir"], """\
-# .mimir/config.yml
-tools:
-  # Built-in tools
-  file_operations:
-    enabled: true
-  file_search:
-    enabled: true
-  bash_execution:
-    enabled: true
-  git:
-    enabled: true
-  # Custom tools (can be disabled individually)
-  run_tests:
-    enabled: true
-  analyze_dependencies:
-    enabled: false # Disable if not needed
-  # Global tool settings
-  showTokenCosts: true # Show token cost in /tools command
-  autoLoadCustomTools: true # Auto-load from .mimir/tools/
-  maxExecutionTime: 60000 # Max execution time per tool (ms)
-model: {this: is theirs}
-""")  # fmt: skip
+    documented = (EXAMPLES / "004" / "config.yml").read_text()
+    write(places["mimir"], f"{documented}model: {{this: is theirs}}\n")
     found = load(places)
     assert dict(found.switches) == {
         "file_operations": True, "file_search": True, "bash_execution": True, "git": True,
@@ -202,6 +182,16 @@ def test_the_nearest_switch_of_a_tool_wins(places) -> None:
     found = load(places)
     assert dict(found.tool_settings().switches) == {"a": True, "b": False, "c": True}
     assert found.source("tools.b") == ".mimir/config.yml:1"
+
+
+def test_the_mimir_config_as_printed_is_one_warning(places) -> None:
+    printed = EXAMPLES / "004" / "config.as-printed.yml.txt"
+    write(places["mimir"], printed.read_text())
+    found = load(places)
+    (warning,) = found.warnings
+    assert ".mimir/config.yml:7:1: " in warning
+    assert "'enabled' is there twice" in warning
+    assert dict(found.switches) == {}
 
 
 def test_a_broken_mimir_config_is_a_warning(places) -> None:
