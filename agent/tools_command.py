@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     flags = {name: getattr(arguments, name) for name in names}
     settings = read_settings(root, flags, trusted=trusted)
     for text in settings.warnings:
-        print(f"opta: {visible(text)}", file=sys.stderr)
+        sys.stderr.write(f"opta: {visible(text)}\n")
     tools = build_tools_command(
         build_registry(ProjectTrust(root, given=trusted), settings),
         settings,
