@@ -84,7 +84,8 @@ def _more(path: Path) -> ToolProblem:
 def few(problems: Sequence[ToolProblem], path: Path) -> list[ToolProblem]:
     """Return the first MOST of the errors in a file and of its warnings, in their order."""
     seen: Counter[str] = Counter()
-    kept, dropped = [], []
+    kept: list[ToolProblem] = []
+    dropped: list[ToolProblem] = []
     for problem in problems:
         seen[problem.severity] += 1
         (kept if seen[problem.severity] <= MOST else dropped).append(problem)
