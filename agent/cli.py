@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent import streams
-from agent.errors import FAILED, INTERRUPTED, USAGE, UserError
-from agent.flags import add_codex_flags, add_model_flags, add_project_flags
+from agent.errors import FAILED, INTERRUPTED, UserError
 
-EXIT_CODES = """\
-exit codes:
-  0    done
-  1    failed
-  2    wrong usage or settings
-  3    something needed a permission that nobody could give
-  4    a limit (--max-turns, --max-tokens-total) was reached
-  130  interrupted
-"""
+if TYPE_CHECKING:
+    import argparse
 
 
 class Command(NamedTuple):
@@ -71,21 +62,26 @@ def main(arguments: Sequence[str], version: str) -> int:
 def _run(arguments: Sequence[str], version: str) -> int:
     if arguments and arguments[0] in COMMANDS:
         return _run_command(arguments[0], arguments[1:], version)
-    return _chat(_chat_parser(version), arguments)
+    return _chat(arguments, version)
 
 
 def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
     module = importlib.import_module(COMMANDS[name].module)
     if COMMANDS[name].own_words:
         return int(module.main(arguments, sys.stdout))
-    parser = _Parser(prog=f"opta {name}", description=f"{COMMANDS[name].help.capitalize()}.")
+    from agent.parser import Parser
+
+    parser = Parser(prog=f"opta {name}", description=f"{COMMANDS[name].help.capitalize()}.")
     parser.set_defaults(version_text=version)
     module.configure(parser)
     parsed = parser.parse_args(arguments)
     return int(module.run(parsed, sys.stdout))
 
 
-def _chat(parser: _Parser, arguments: Sequence[str]) -> int:
+def _chat(arguments: Sequence[str], version: str) -> int:
+    from agent.parser import chat_parser
+
+    parser = chat_parser(version, {name: command.help for name, command in COMMANDS.items()})
     options = parser.parse_args(arguments)
     if options.print is None and not _has_terminal():
         options.print = ""
@@ -103,7 +99,7 @@ def _has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _check_combination(parser: _Parser, options: argparse.Namespace) -> None:
+def _check_combination(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.print is None and options.output_format != "text":
         parser.error("--output-format goes with -p")
     if options.print and options.prompt:
@@ -114,95 +110,3 @@ def _check_combination(parser: _Parser, options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, not {value}")
-
-
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, **settings: str) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            **settings,  # type: ignore[arg-type]
-        )
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Leave, once what was printed (--help) really is."""
-        sys.stdout.flush()
-        super().exit(status, message)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"opta: {message}\nTry `{self.prog} --help`.\n")
-
-
-def _chat_parser(version: str) -> _Parser:
-    commands = "\n".join(f"  opta {name:<10}{command.help}" for name, command in COMMANDS.items())
-    parser = _Parser(
-        prog="opta",
-        usage="opta [options] [prompt ...]\n       opta -p [prompt]\n       opta COMMAND --help",
-        description="A coding agent for the terminal whose tools belong to you.\n\n"
-        "Without -p a chat opens in this directory; a prompt given is its first message.",
-        epilog=f"commands:\n{commands}\n\n{EXIT_CODES}",
-    )
-    parser.add_argument("--version", action="version", version=f"opta {version}")
-    parser.set_defaults(version_text=version)
-    parser.add_argument("prompt", nargs="*", help=argparse.SUPPRESS)
-    _add_batch_flags(parser)
-    add_model_flags(parser)
-    add_project_flags(parser)
-    add_codex_flags(parser)
-    _add_session_flags(parser)
-    _add_permission_flags(parser)
-    return parser
-
-
-def _add_batch_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("one job, no chat")
-    group.add_argument(
-        "-p", "--print", nargs="?", const="", metavar="PROMPT",
-        help="do one job and exit; text on standard input is the prompt or is added to it",
-    )  # fmt: skip
-    group.add_argument(
-        "--output-format", choices=["text", "json", "stream-json"], default="text",
-        help="what standard output holds: the answer (text), one JSON object (json), "
-        "or one JSON object per event (stream-json)",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-turns", type=int, metavar="N", help="stop after N requests to the model"
-    )
-    group.add_argument(
-        "--max-tokens-total", type=int, metavar="N",
-        help="send no further request once N tokens were used",
-    )  # fmt: skip
-
-
-def _add_session_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("session")
-    group.add_argument(
-        "-c", "--continue", dest="continue_", action="store_true",
-        help="go on with the newest session of this directory",
-    )  # fmt: skip
-    group.add_argument(
-        "-r", "--resume", nargs="?", const="", metavar="ID",
-        help="go on with a session; without ID, choose from a list",
-    )  # fmt: skip
-
-
-def _add_permission_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("permission")
-    rule = {"action": "append", "default": [], "metavar": "RULE"}
-    group.add_argument("--allow", **rule, help="allow, e.g. 'run_command(npm test:*)'")  # type: ignore[arg-type]
-    group.add_argument("--ask", **rule, help="always ask")  # type: ignore[arg-type]
-    group.add_argument("--deny", **rule, help="never allow; beats every other rule")  # type: ignore[arg-type]
-    group.add_argument(
-        "--auto-approve", **rule,  # type: ignore[arg-type]
-        help="allow all tools with a tag, e.g. tool:read",
-    )  # fmt: skip
-    group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
-    group.add_argument(
-        "--mode", choices=["ask", "accept-edits", "plan"],
-        help="what needs no question: reads (ask), also edits in this directory (accept-edits); "
-        "plan allows reads only",
-    )  # fmt: skip
-    group.add_argument(
-        "--dangerously-skip-permissions", dest="skip_permissions", action="store_true",
-        help="answer every question with yes, except those only a person may answer",
-    )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.settings_keys import KEYS, Key, Kind, checked, from_environment, nearest_key
 from tools import storage
-from tools.permissions.gate import Mode
+from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.trust import ProjectFileError, read_project_file
 

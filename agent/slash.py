@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
 from tools.formats import CODEX
-from tools.permissions.gate import Mode
+from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
 
 if TYPE_CHECKING:

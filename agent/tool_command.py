@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agent.configuration import codex_config, read_settings, tool_files
 from agent.errors import USAGE, UserError
 from agent.flags import CODEX_FLAGS
 from agent.help_command import page
 from agent.project import is_trusted, project_root
-from agent.settings import Settings
 from tools import storage
 from tools.commands import tool as commands
 from tools.commands.tool.kit import CommandError, Context, PersonExecutor
 from tools.commands.tool.options import Parsed
 from tools.commands.tool.store import ToolStore
-from tools.definition import Invocation, Scope, ToolCall, ToolDefinition, ToolResult
-from tools.engine.output import visible
-from tools.engine.run import Observe
-from tools.events import Emit
-from tools.executor import ToolExecutor
-from tools.permissions.gate import Answer, Choice, PermissionRequest
-from tools.permissions.rules import RuleSet, Verdict
-from tools.registry import ToolRegistry, ToolSettings
+
+if TYPE_CHECKING:
+    from tools.definition import ToolDefinition
+    from tools.engine.run import Observe
 
 _HELP = ("-h", "--help")
-_UNBOUNDED = 1 << 30
 
 
 def main(words: Sequence[str], out: TextIO) -> int:
@@ -67,6 +60,15 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
     flags = {name: parsed.options.get(f"--{name.replace('_', '-')}") for name in CODEX_FLAGS}
     settings = read_settings(root, flags, trusted=trusted)
     store = ToolStore(root, tool_files(root, codex_config(settings)), settings.profile)
+
+    def executor(tool: ToolDefinition, observe: Observe | None, by_hand: bool) -> PersonExecutor:
+        # Only what runs a tool pays for the engine: a list is there at once.
+        from agent.tool_by_hand import make_executor
+
+        return make_executor(
+            store, tool, settings, observe, trusted=trusted, by_hand=by_hand, confirm=_confirm
+        )
+
     return Context(
         store=store,
         out=out,
@@ -76,9 +78,7 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
         confirm=_confirm,
         edit=_edit,
         export=_export,
-        executor=lambda tool, observe, by_hand: _executor(
-            store, tool, settings, observe, trusted=trusted, by_hand=by_hand
-        ),
+        executor=executor,
         tokens=_tokens,
     )
 
@@ -92,6 +92,8 @@ def _confirm(question: str) -> bool | None:
 
 
 def _edit(text: str, editor: str) -> str:
+    import asyncio
+
     from agent.ui.editor import EditorError, edit
 
     environment = {"VISUAL": editor} if editor else os.environ
@@ -111,92 +113,3 @@ def _tokens(tool: ToolDefinition) -> int:
 
     costs = CostMeter(count_text).measure([tool.wire], Form.OPENAI_O200K)
     return costs.per_tool[tool.wire_name]
-
-
-def _executor(
-    store: ToolStore,
-    tool: ToolDefinition,
-    settings: Settings,
-    observe: Observe | None,
-    *,
-    trusted: bool,
-    by_hand: bool,
-) -> PersonExecutor:
-    """Make what runs `tool` in the workspace. Raises CommandError for one that is not trusted."""
-    from tools.builtin import all_builtins
-    from tools.builtin.kit import Services
-    from tools.engine.environment import child_environment
-    from tools.files.workspace import Workspace
-    from tools.permissions.gate import PermissionGate
-
-    if tool.origin.scope is Scope.LOCAL and not trusted:
-        raise CommandError(
-            f"{tool.name} belongs to this project, which is not trusted: nothing was run. Look at "
-            f"it with `opta tool get {tool.name}`, then add --trust, or trust it in a chat."
-        )
-    others = [
-        file.definition for file in store.files()
-        if file.definition is not None and (trusted or file.scope is not Scope.LOCAL)
-    ]  # fmt: skip
-    builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
-    registry = ToolRegistry(
-        [builtin.definition for builtin in builtins.values()],
-        lambda: ([tool, *others], []),
-        ToolSettings(
-            {}, max_custom=_UNBOUNDED, max_execution_ms=settings.tool_settings().max_execution_ms
-        ),
-        lambda name, on: None,
-    )
-    rules = RuleSet(settings.rules, store.root)
-    executor = ToolExecutor(
-        registry,
-        PermissionGate(rules, _ByHand(rules)),
-        builtins,
-        Services(
-            Workspace(store.root, also_readable=(storage.output_dir(),)),
-            child_environment(os.environ, secrets=[settings.api_key_env]),
-        ),
-        observe=observe,
-        by_hand=by_hand,
-    )
-    return _PersonExecutor(executor)
-
-
-class _PersonExecutor:
-    """Runs calls that the person makes. See `PersonExecutor`."""
-
-    def __init__(self, executor: ToolExecutor) -> None:
-        self._executor = executor
-
-    async def run(self, call: ToolCall, emit: Emit) -> ToolResult:
-        batch = self._executor.batch([call], emit)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        return batch.results()[0]
-
-    def prepare(self, call: ToolCall) -> Invocation:
-        return self._executor.prepare(self._executor.resolve(call))
-
-
-class _ByHand:
-    """Answers for the person, whose own act the call is, except where a person must be asked.
-
-    That is for elevated rights, and where a deny rule may hold: those are in force by hand too.
-    """
-
-    def __init__(self, rules: RuleSet) -> None:
-        self._rules = rules
-
-    async def ask(self, request: PermissionRequest) -> Answer | None:
-        judgement = self._rules.judge(request.call, request.invocation)
-        may_be_denied = judgement is not None and judgement.rule.verdict is Verdict.DENY
-        elevated = any(effect.protected for effect in request.invocation.effects)
-        if not (may_be_denied or elevated):
-            return Answer(Choice.ONCE)
-        question = f"{visible(request.invocation.title)}: {visible(request.told_reason)}. Run it?"
-        answer = await asyncio.to_thread(_confirm, question)
-        if answer is None:
-            return None
-        return Answer(Choice.ONCE if answer else Choice.NO)

@@ -341,6 +341,9 @@ _CORE_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
     (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda _: math.nan),
 )  # fmt: skip
+_MAY_BE_NO_TEXT = re.compile(r"[-+.~0-9nNtTfF]|$")
+"""How everything begins that the core schema reads as something else than text."""
+
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 _TAG_NOTE = "only plain values are read: remove the tag"
 
@@ -349,17 +352,19 @@ class _YamlReader:
     """Builds plain data from YAML events, so that limits hold while the text is being read."""
 
     def __init__(self, text: str, builder: _Builder) -> None:
+        import yaml
+
+        self.yaml = yaml
         self.text = text
         self.builder = builder
         self.anchors: dict[str, tuple[Any, int]] = {}
-        self.events: Iterator[Any] = iter(())
+        self.next_event: Callable[[], Any]
 
     def read(self) -> Any:
-        import yaml
-
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        yaml = self.yaml
         try:
-            self.events = yaml.parse(self.text, Loader=loader)
+            # The parser reads the head of the text, and may refuse it, while it is being made.
+            self.next_event = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(self.text).get_event
             return self._document()
         except yaml.MarkedYAMLError as error:
             self._syntax_error(error)
@@ -369,16 +374,16 @@ class _YamlReader:
             ) from None
 
     def _document(self) -> Any:
-        import yaml
-
-        next(self.events)
-        if isinstance(next(self.events), yaml.StreamEndEvent):
+        stream_end = self.yaml.StreamEndEvent
+        self.next_event()
+        if isinstance(self.next_event(), stream_end):
             return None
         self.builder.positions[()] = (1, 1)
-        data = self._node(next(self.events), ())
-        next(self.events)
-        after = next(self.events)
-        if not isinstance(after, yaml.StreamEndEvent):
+        first = self.next_event()
+        data = self._node(first, (), _mark(first))
+        self.next_event()
+        after = self.next_event()
+        if not isinstance(after, stream_end):
             self.builder.fail(
                 "a second document starts here", _mark(after), hint="keep one document in the file"
             )
@@ -397,82 +402,83 @@ class _YamlReader:
         problem = error.problem or error.context or "syntax error"
         self.builder.fail(f"this is not YAML: {problem}", position)
 
-    def _node(self, event: Any, key_path: KeyPath) -> Any:
-        import yaml
-
-        self.builder.count(1, _mark(event))
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, key_path)
+    def _node(self, event: Any, key_path: KeyPath, position: Position) -> Any:
+        self.builder.count(1, position)
+        if isinstance(event, self.yaml.AliasEvent):
+            return self._alias(event, key_path, position)
         before = self.builder.nodes
         self.anchors.pop(event.anchor, None)
         value: Any
-        if isinstance(event, yaml.MappingStartEvent):
-            value = self._mapping(event, key_path)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._sequence(event, key_path)
+        if isinstance(event, self.yaml.ScalarEvent):
+            value = self._scalar(event, key_path, position)
+        elif isinstance(event, self.yaml.MappingStartEvent):
+            value = self._mapping(event, key_path, position)
         else:
-            value = self._scalar(event, key_path)
+            value = self._sequence(event, key_path, position)
         if event.anchor:
             self.anchors[event.anchor] = (value, self.builder.nodes - before)
         return value
 
-    def _alias(self, event: yaml.AliasEvent, key_path: KeyPath) -> Any:
+    def _alias(self, event: yaml.AliasEvent, key_path: KeyPath, position: Position) -> Any:
         if event.anchor not in self.anchors:
             self.builder.fail(
-                f"*{event.anchor} refers to no finished value above it", _mark(event), key_path
+                f"*{event.anchor} refers to no finished value above it", position, key_path
             )
         value, nodes = self.anchors[event.anchor]
-        self.builder.count(nodes, _mark(event))
+        self.builder.count(nodes, position)
         return value
 
-    def _mapping(self, event: yaml.MappingStartEvent, key_path: KeyPath) -> dict[str, Any]:
-        import yaml
-
-        self._enter(event, key_path, "map")
+    def _mapping(
+        self, event: yaml.MappingStartEvent, key_path: KeyPath, position: Position
+    ) -> dict[str, Any]:
+        self._enter(event, key_path, "map", position)
         found: dict[str, Any] = {}
-        while not isinstance(key := next(self.events), yaml.MappingEndEvent):
-            if not isinstance(key, yaml.ScalarEvent):
-                self.builder.fail("a key must be a plain word or text", _mark(key), key_path)
+        while isinstance(key := self.next_event(), self.yaml.ScalarEvent):
+            position = _mark(key)
             if key.value == "<<" and key.implicit[0]:
                 self.builder.fail(
-                    "merge keys (<<) are not read", _mark(key), key_path, "write the keys out"
+                    "merge keys (<<) are not read", position, key_path, "write the keys out"
                 )
             path = (*key_path, key.value)
-            self.builder.add_key(found, path, _mark(key))
-            found[key.value] = self._node(next(self.events), path)
+            self.builder.add_key(found, path, position)
+            value = self.next_event()
+            found[key.value] = self._node(value, path, _mark(value))
+        if not isinstance(key, self.yaml.MappingEndEvent):
+            self.builder.fail("a key must be a plain word or text", _mark(key), key_path)
         return found
 
-    def _sequence(self, event: yaml.SequenceStartEvent, key_path: KeyPath) -> list[Any]:
-        import yaml
-
-        self._enter(event, key_path, "seq")
+    def _sequence(
+        self, event: yaml.SequenceStartEvent, key_path: KeyPath, position: Position
+    ) -> list[Any]:
+        self._enter(event, key_path, "seq", position)
         found: list[Any] = []
-        while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
+        while not isinstance(item := self.next_event(), self.yaml.SequenceEndEvent):
             path = (*key_path, len(found))
-            self.builder.positions[path] = _mark(item)
-            found.append(self._node(item, path))
+            self.builder.positions[path] = position = _mark(item)
+            found.append(self._node(item, path, position))
         return found
 
-    def _enter(self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str) -> None:
+    def _enter(
+        self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str, position: Position
+    ) -> None:
         if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
-            self.builder.fail(
-                f"the tag {event.tag!r} is refused", _mark(event), key_path, _TAG_NOTE
-            )
-        self.builder.enter(key_path, _mark(event))
+            self.builder.fail(f"the tag {event.tag!r} is refused", position, key_path, _TAG_NOTE)
+        self.builder.enter(key_path, position)
 
-    def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath) -> Any:
-        if event.tag not in (None, "!") and event.tag not in _CORE_TAGS:
-            self.builder.fail(
-                f"the tag {event.tag!r} is refused", _mark(event), key_path, _TAG_NOTE
-            )
-        if event.tag in ("!", "tag:yaml.org,2002:str") or (event.tag is None and event.style):
-            return event.value
+    def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath, position: Position) -> Any:
+        tag, text = event.tag, event.value
+        if tag is None and event.style:
+            return text
+        if tag is not None and tag != "!" and tag not in _CORE_TAGS:
+            self.builder.fail(f"the tag {tag!r} is refused", position, key_path, _TAG_NOTE)
+        if tag in ("!", "tag:yaml.org,2002:str"):
+            return text
         try:
-            value = _core_value(event.value)
+            value = _core_value(text)
         except ValueError:
             value = math.nan
         if isinstance(value, float) and not math.isfinite(value):
-            self.builder.fail("the number is not finite or too large", _mark(event), key_path)
+            self.builder.fail("the number is not finite or too large", position, key_path)
         return value
 
 
@@ -482,6 +488,8 @@ def _mark(event: yaml.Event) -> Position:
 
 
 def _core_value(text: str) -> Any:
+    if not _MAY_BE_NO_TEXT.match(text):
+        return text
     for pattern, convert in _CORE_SCALARS:
         if pattern.fullmatch(text):
             return convert(text)

@@ -14,7 +14,7 @@ from tools.permissions.trust import inspect
 from tools.registry import ToolRegistry, ToolSettings
 from tools.sources.codex_config import user_config
 from tools.sources.files import ToolFiles, tool_places
-from tools.sources.plan_checks import plan_problems
+from tools.sources.plan_checks import check_plan
 
 
 class Machine:
@@ -253,7 +253,7 @@ def test_an_expression_that_cannot_work_is_found_by_a_thorough_check(machine, co
     text = f"description: d\n{command}\n"
     machine.write(machine.config / "tools/t.yaml", text)
     ((definition,), _) = machine.files().load()
-    (problem,) = plan_problems(definition, text.encode())
+    (problem,) = check_plan(definition, text.encode(), expressions=True).problems
     assert (problem.key, problem.line) == (key, line)
 
 

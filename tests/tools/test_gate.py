@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tests.support.calls import make_call, make_invocation, reads, runs, writes
 from tools.definition import Source
-from tools.permissions.gate import Answer, Choice, Denial, Mode, PermissionGate
+from tools.permissions.gate import Answer, Choice, Denial, PermissionGate
 from tools.permissions.grant import Grant, GrantError
+from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleSet, Verdict, parse_rule
 
 ROOT = Path("/work/project")

@@ -57,8 +57,10 @@ LAYERS = (
     ("agent.app",),
     ("agent.batch", "agent.interactive", "agent.sessions_command", "agent.tools_command"),
     ("agent.help_command",),
+    ("agent.tool_by_hand",),
     ("agent.tool_command",),
     ("agent.demo",),
+    ("agent.parser",),
     ("agent.cli",),
 )
 """From the ground up: a module imports from its own layer and those above this line, never from
@@ -98,6 +100,7 @@ TALKS_TO_TERMINAL = {
     "tools.engine.javascript_worker": "is a process of its own, which talks to opta through pipes",
     "agent.ui": "the front ends",
     "agent.cli": "the command line",
+    "agent.parser": "its usage errors and --help",
     "agent.streams": "makes the standard streams usable before anything else runs",
     "agent.batch": "opta -p",
     "agent.demo": "opta demo",

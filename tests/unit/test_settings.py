@@ -12,7 +12,7 @@ import pytest
 from agent.settings import Settings, SettingsError, load_settings
 from agent.settings_keys import KEYS, keys_table
 from tests.support.tool_files import EXAMPLES
-from tools.permissions.gate import Mode
+from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

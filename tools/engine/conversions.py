@@ -8,14 +8,16 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from tools.engine.arguments import argument_text
 from tools.engine.expressions import check, evaluate
 from tools.engine.template import Names
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 
 class ConversionError(ValueError):
@@ -111,6 +113,8 @@ def as_picture(value: Any, picture: str) -> str:
 
 def _rounded(value: Any, places: int) -> Decimal | None:
     """Return a number with that many decimal places; None where the value is no number."""
+    from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+
     try:
         with localcontext(prec=1000):
             number = Decimal(str(value)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)

@@ -17,6 +17,8 @@ MAX_INNER = 20
 """How deep here-documents and backquotes may hold each other: each level is read again."""
 
 _PLAIN = re.compile(r"[^ \t\n'\"\\$`;&|()<>\0]+")
+_BLANKS = re.compile(r"[ \t]+")
+_OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
 _DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n'\"\\$`;&|()<>\0]|'[^'\n\0]*'|\"[^\"\n\0$`\\]*\"|\\.)+)")
 _REDIRECTION = re.compile(r"&>>|&>|<<<|<<-|<<|<&|<>|<|>>|>&|>\||>")
 _SIMPLE_DELIMITER = re.compile(r"[\w.-]+")
@@ -68,7 +70,12 @@ class _Scanner(ExpansionReader):
             self._end_word()
         if character in " \t":
             self._end_word()
-            self.at += 1
+            self._match(_BLANKS)
+        elif (plain := _PLAIN.match(self.text, self.at)) and (
+            character != "#" or frame.word is not None
+        ):
+            self._add(plain[0])
+            self.at = plain.end()
         elif character == "\n":
             self._newline(frame)
         elif character in "<>" or self.text.startswith("&>", self.at):
@@ -79,15 +86,14 @@ class _Scanner(ExpansionReader):
             self._open_parenthesis(frame)
         elif character == ")":
             self._close_parenthesis(frame)
-        elif character == "#" and frame.word is None:
+        elif character == "#":
             self._comment()
         elif character == '"':
             self._open_double()
         elif character == "\\":
             self._backslash()
-        elif not self._common(character, bare=True):
-            run = self._match(_PLAIN)
-            self._add(run)
+        else:
+            self._common(character, bare=True)
 
     def _newline(self, frame: Frame) -> None:
         if frame.kind is Kind.ARRAY or frame.conditional or frame.in_pattern:
@@ -106,7 +112,7 @@ class _Scanner(ExpansionReader):
     def _separator(self, frame: Frame) -> None:
         if frame.kind is Kind.ARRAY:
             raise self._error("An array cannot hold this character unquoted.", self.at)
-        operator = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]").match(self.text, self.at)
+        operator = _OPERATOR.match(self.text, self.at)
         assert operator is not None
         if frame.conditional:
             frame.command.words.append(operator[0])

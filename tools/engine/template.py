@@ -8,8 +8,7 @@ plain text and into the words of an argument list; `template_shell` places them 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -260,28 +259,3 @@ class ArgvTemplate:
 def parse_argv(words: Sequence[str], names: Names) -> ArgvTemplate:
     """Read the words of an argument list as templates."""
     return ArgvTemplate(tuple(parse(word, names) for word in words))
-
-
-def parse_command_line(source: str, names: Names) -> ArgvTemplate:
-    """Split a command line that no shell reads (`run:`) into words, and read them as templates.
-
-    The template is split before values are put in, and a placeholder never ends a word, whatever
-    is between its braces. Raises TemplateError for an unclosed quote and an empty line.
-    """
-    template = parse(source, names)
-    marked = "".join(part if isinstance(part, str) else "\0" for part in template.parts)
-    if marked.count("\0") != len(template.placeholders):
-        raise TemplateError("A command line cannot hold a NUL character.")
-    try:
-        words = shlex.split(marked)
-    except ValueError as error:
-        raise TemplateError(f"The command line cannot be split into words: {error}.") from error
-    if not words:
-        raise TemplateError("The command line is empty. Name a program.")
-    places = iter(template.placeholders)
-    return ArgvTemplate(tuple(_word_template(word, places) for word in words))
-
-
-def _word_template(word: str, places: Iterator[Placeholder]) -> Template:
-    parts = (next(places) if part == "\0" else part for part in re.split("(\0)", word) if part)
-    return Template(word, tuple(parts))

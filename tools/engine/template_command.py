@@ -18,6 +18,8 @@ PLACE = "\0"
 DYNAMIC = "\1"
 """Stands for an expansion of the template's own in the text of a word."""
 
+_LITERAL_ONLY = {ord(PLACE): None, ord(DYNAMIC): None}
+
 DECLARING = frozenset({"declare", "typeset", "local", "readonly", "export"})
 """Built-ins whose arguments are assignments."""
 
@@ -60,8 +62,7 @@ class Command:
         `command` and `builtin` are left out, and whatever an expansion may leave empty.
         """
         while self._name_at < len(self.words):
-            word = self.words[self._name_at]
-            name = word.replace(DYNAMIC, "").replace(PLACE, "")
+            name = self.words[self._name_at].translate(_LITERAL_ONLY)
             if name not in ("", "command", "builtin", "-p", "--"):
                 return name, self._name_at
             self._name_at += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
 
@@ -41,7 +41,9 @@ class ScanError(Exception):
         self.message, self.at, self.place = message, at, place
 
 
-class Kind(Enum):
+class Kind(IntEnum):
+    """What is open. Numbers, because they are looked up for every character that matters."""
+
     COMMAND = auto()
     ARRAY = auto()
     DOUBLE = auto()

@@ -59,16 +59,20 @@ _NAMES = {"gawk": "awk", "mawk": "awk", "nawk": "awk", "gsed": "sed", "yq": "jq"
 _READS_CODE = frozenset(_CODE_OPTIONS) - {"su", "powershell", "pwsh", "cmd"} | {"sqlite3", "bc"}
 
 
+_VERSION = re.compile(r"(?:\.exe|[0-9.]+)$")
+
+
 def _program(word: str) -> str:
-    name = re.sub(r"(?:\.exe|[0-9.]+)$", "", word.rsplit("/", 1)[-1])
+    name = _VERSION.sub("", word.rsplit("/", 1)[-1])
     return _NAMES.get(name, name) or word
 
 
 def _programs(words: list[str]) -> Iterator[tuple[int, str]]:
     """Yield the words that name programs: the first, or any behind one that runs another."""
     for at, word in enumerate(words):
-        yield at, _program(word)
-        if _program(words[0]) not in _WRAPPERS:
+        program = _program(word)
+        yield at, program
+        if at == 0 and program not in _WRAPPERS:
             return
 
 

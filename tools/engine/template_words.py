@@ -126,9 +126,15 @@ class WordReader(Reader):
             word.literal = word.literal or text != DYNAMIC
         if quoted:
             return
-        if first and not frame.in_pattern and _ASSIGNS.match(text):
+        if first and "=" in text and not frame.in_pattern and _ASSIGNS.match(text):
             word.assigns = True
-        elif first and not frame.command.words and _SUBSCRIPT.match(text) and "]" not in text:
+        elif (
+            first
+            and "[" in text
+            and "]" not in text
+            and not frame.command.words
+            and _SUBSCRIPT.match(text)
+        ):
             word.subscript = True
         elif word.subscript and "]" in text:
             word.subscript = False

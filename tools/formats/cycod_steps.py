@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from tools.actions import (
@@ -72,6 +73,7 @@ def _script(
     return Shell(shell, data["script"], placeholders=templated)
 
 
+@lru_cache(256)
 def _program(shell: str) -> str:
     try:
         return next(iter(shlex.split(shell)), "")

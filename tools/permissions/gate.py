@@ -15,16 +15,9 @@ from typing import Protocol
 
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
 from tools.permissions.grant import Grant, mint
+from tools.permissions.mode import Mode
 from tools.permissions.rules import Judgement, Rule, RuleSet, Verdict, suggest_rules
 from tools.storage import StorageError
-
-
-class Mode(StrEnum):
-    """What is allowed without a question when no rule speaks. Shift-Tab cycles through them."""
-
-    ASK = "ask"
-    ACCEPT_EDITS = "accept-edits"
-    PLAN = "plan"
 
 
 class Choice(StrEnum):

@@ -7,7 +7,6 @@ worktree or submodule inside it (R25).
 
 from __future__ import annotations
 
-import difflib
 import errno
 import hashlib
 import json
@@ -174,6 +173,8 @@ class _Stored:
 def _diff(path: str, old: str | None, new: str | None) -> str:
     if old == new:
         return ""
+    import difflib
+
     lines = difflib.unified_diff(
         (old or "").splitlines(), (new or "").splitlines(),
         "/dev/null" if old is None else path, "/dev/null" if new is None else path, lineterm="",

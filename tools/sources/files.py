@@ -18,7 +18,7 @@ from tools.formats import read as read_tools
 from tools.formats.findings import few
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.sources.codex_config import PROJECT_FILES
-from tools.sources.plan_checks import checked
+from tools.sources.plan_checks import check_plan
 from tools.storage import read_regular
 from tools.yamltext import MAX_BYTES, DocumentError, parse
 
@@ -133,10 +133,10 @@ class ToolFiles:
             return _Reading(signature, problems=tuple(few(found, path)))
         usable = []
         for definition in definitions:
-            tool, faults = checked(definition, data)
-            problems += faults
-            if not faults:
-                usable.append(tool)
+            check = check_plan(definition, data)
+            problems += check.problems
+            if not check.problems:
+                usable.append(check.tool)
         return _Reading(
             signature, tuple(usable), tuple(few(problems, path)), self._profiles_in(data, path)
         )

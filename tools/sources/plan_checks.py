@@ -12,7 +12,7 @@ from typing import TypeAlias
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
 from tools.definition import Risk, ToolDefinition
 from tools.engine.harmless import can_harm
-from tools.engine.hazards import Hazard, WordHazards, argv_hazards, windows_hazards
+from tools.engine.hazards import WordHazards, argv_hazards, windows_hazards
 from tools.engine.plan import PlanError, order_steps
 from tools.engine.template import Names, Placeholder, TemplateError, parse, parse_argv
 from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
@@ -24,33 +24,54 @@ from tools.yamltext import Document, DocumentError, KeyPath, json_path
 from tools.yamltext import parse as parse_document
 
 _Found: TypeAlias = tuple[KeyPath, str]
+_Compiled: TypeAlias = ShellTemplate | WordHazards
 
 
-def plan_problems(definition: ToolDefinition, data: bytes = b"") -> list[ToolProblem]:
-    """Return everything that keeps the plan of a tool from being run; nothing when it can be.
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """What the engine says of a tool.
 
-    `data` is the file, for the places of the problems. Expressions are checked too: that takes a
-    JavaScript engine and a millisecond for each, so loading leaves it to the call.
+    `tool` has the risk that its commands bring: a value that an inner language reads as code, or
+    that is pasted raw, is a high one (X85, X88). `problems` keep its steps from being run.
+    """
+
+    tool: ToolDefinition
+    problems: tuple[ToolProblem, ...] = ()
+    _compiled: tuple[tuple[KeyPath, _Compiled], ...] = ()
+
+    def warnings(self, data: bytes) -> list[ToolProblem]:
+        """Return where a value could do more than stand for itself, with what to do about it.
+
+        `data` is the file. What is wrong with the plan is not said again.
+        """
+        found = []
+        source = _Source.of(self.tool, data)
+        for where, compiled in self._compiled:
+            for hazard in compiled.possible:
+                if can_harm(hazard, self.tool):
+                    place = hazard.placeholder
+                    line, column, key = source.position(where, place, compiled.placeholders)
+                    message = f"high risk: {{{place.key}}} {hazard.message}"
+                    path = self.tool.origin.path
+                    found.append(
+                        ToolProblem(path, message, line, column, key, hazard.advice, warning=True)
+                    )
+        return found
+
+
+def check_plan(
+    definition: ToolDefinition, data: bytes = b"", *, expressions: bool = False
+) -> PlanCheck:
+    """Check what a tool would run.
+
+    `data` is the file, for the places of the problems. Checking `expressions` takes a JavaScript
+    engine and a millisecond for each, so loading leaves that to the call.
     """
     action = definition.action
     if not isinstance(action, PlanAction):
-        return []
-    expressions = _placed(definition, list(_expressions(action)), data)
-    return [*checked(definition, data)[1], *expressions]
-
-
-def checked(
-    definition: ToolDefinition, data: bytes = b""
-) -> tuple[ToolDefinition, list[ToolProblem]]:
-    """Return a tool with the risk its commands bring, and why its steps cannot be run.
-
-    A value that an inner language reads as code, or that is pasted raw, is a high risk (X85, X88).
-    """
-    action = definition.action
-    if not isinstance(action, PlanAction):
-        return definition, []
+        return PlanCheck(definition)
     found: list[_Found] = []
-    hazards: list[Hazard] = []
+    compiled: list[tuple[KeyPath, _Compiled]] = []
     names, escape = _names(action), _escape(action)
     try:
         order_steps(action.steps, (action.interaction.input,))
@@ -58,40 +79,15 @@ def checked(
         found.append((("steps",), str(error)))
     for where, command in _commands(action):
         try:
-            hazards += _compile(command, names, escape).hazards
+            compiled.append((where, _compile(command, names, escape)))
         except TemplateError as error:
             found.append((where, str(error)))
-    if any(can_harm(hazard, definition) for hazard in hazards):
+    if expressions:
+        found += _expressions(action)
+    if any(can_harm(hazard, definition) for _, one in compiled for hazard in one.hazards):
         definition = replace(definition, risk=max(definition.risk, Risk.HIGH))
-    return definition, _placed(definition, found, data)
-
-
-def plan_warnings(definition: ToolDefinition, data: bytes = b"") -> list[ToolProblem]:
-    """Return where a value could do more than stand for itself, with what to do about it.
-
-    `data` is the file. What is wrong with the plan is not said again.
-    """
-    action = definition.action
-    if not isinstance(action, PlanAction):
-        return []
-    names, escape = _names(action), _escape(action)
-    source = _Source.of(definition, data)
-    found = []
-    for where, command in _commands(action):
-        try:
-            compiled = _compile(command, names, escape)
-        except TemplateError:
-            continue
-        for hazard in compiled.possible:
-            if can_harm(hazard, definition):
-                place = hazard.placeholder
-                line, column, key = source.position(where, place, compiled.placeholders)
-                message = f"high risk: {{{place.key}}} {hazard.message}"
-                path = definition.origin.path
-                found.append(
-                    ToolProblem(path, message, line, column, key, hazard.advice, warning=True)
-                )
-    return found
+    problems = _placed(definition, found, data)
+    return PlanCheck(definition, tuple(problems), tuple(compiled))
 
 
 def _expressions(action: PlanAction) -> Iterator[_Found]:
@@ -129,9 +125,7 @@ def _by_platform(where: KeyPath, command: Command) -> Iterator[tuple[KeyPath, Co
         yield (*where, "commands", "platforms", name), shell
 
 
-def _compile(
-    command: Command, names: Names, escape: Mapping[str, bool | None]
-) -> ShellTemplate | WordHazards:
+def _compile(command: Command, names: Names, escape: Mapping[str, bool | None]) -> _Compiled:
     """Read a command for any machine. Raises TemplateError where it cannot be run safely."""
     match command:
         case Argv(words, placeholders=True):

@@ -12,7 +12,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.formats.yaml_repair import with_blocks
 from tools.yamltext import Document, DocumentError, parse
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def _readable(text: str) -> tuple[str, Any]:
     try:
         return text, parse(text, _PATH, allow_repeated=True).data
     except DocumentError:
+        from tools.formats.yaml_repair import with_blocks
+
         blocks = with_blocks(text)
         return blocks, parse(blocks, _PATH, allow_repeated=True).data
 

@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from tools import storage
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import visible
-from tools.engine.run import Observe
-from tools.events import Emit
+
+if TYPE_CHECKING:
+    from tools.engine.run import Observe
+    from tools.events import Emit
 
 DONE, FAILED, USAGE = 0, 1, 2
 

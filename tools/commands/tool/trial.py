@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read
 from tools.formats.problems import ToolFileError, ToolProblem
-from tools.sources.plan_checks import checked, plan_problems, plan_warnings
+from tools.sources.plan_checks import check_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,9 @@ def try_text(text: str | bytes, path: Path, scope: Scope = Scope.LOCAL) -> Trial
     except ToolFileError as error:
         return Trial(None, error.problems, error.warnings)
     (definition,) = definitions
-    errors = plan_problems(definition, data)
-    definition, _ = checked(definition, data)
-    warnings = [*warnings, *plan_warnings(definition, data)]
-    return Trial(None if errors else definition, tuple(errors), tuple(warnings))
+    check = check_plan(definition, data, expressions=True)
+    return Trial(
+        None if check.problems else check.tool,
+        check.problems,
+        (*warnings, *check.warnings(data)),
+    )

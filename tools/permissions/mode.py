@@ -1,0 +1,13 @@
+"""The permission modes, apart from the gate so that reading settings does not load the gate."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """What is allowed without a question when no rule speaks. Shift-Tab cycles through them."""
+
+    ASK = "ask"
+    ACCEPT_EDITS = "accept-edits"
+    PLAN = "plan"
