@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -200,3 +201,16 @@ def test_long_values_are_split_in_linear_time(piece: str) -> None:
     started = time.perf_counter()
     split_words(piece * (1_000_000 // len(piece)))
     assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize("kind", ["bash", "sh"])
+@pytest.mark.parametrize("source", ['printf %s "{P}"', "printf %s {P}", "printf %s '{P}'"])
+def test_a_value_of_5_mb_full_of_quotes_arrives_in_linear_time(
+    tmp_path: Path, kind: str, source: str
+) -> None:
+    value = "abc \n'\\\"$`" * 500_000
+    template = compile_shell(f"{source} | cksum", NAMES, kind=kind, escape={"P": True})
+    expected = subprocess.run(["cksum"], input=value.encode(), capture_output=True, check=True)
+    # A second, far from the deadline; where each quote costs as much as all before it, minutes.
+    ran = Stage(tmp_path).run(template.render({"P": value}), kind)
+    assert ran.stdout == expected.stdout

@@ -21,6 +21,7 @@ from tools.engine.hazards import (
     with_options,
 )
 from tools.engine.shell_scan import scan
+from tools.engine.shell_variables import preamble, quote
 from tools.engine.template import (
     Names,
     Placeholder,
@@ -41,7 +42,6 @@ SHELLS = frozenset({"sh", "bash"})
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _TOKEN = re.compile(r"[^ \t\n'\"\\]+|[ \t\n]+|\\[ \t\n'\"]|\\|['\"]")
-_PIECE = re.compile(r"(?:[^']*'){1,2000}|[^']+")
 _VARIABLE_END = re.compile(r"\$\w+$")
 _NAME_CHARS = 200
 _IN_DOUBLE = re.compile(r"\\([\\\"$`])")
@@ -411,38 +411,6 @@ def _quoted(text: str, at: int, quote: str) -> tuple[str, int]:
         return text[at:end], end + 1 if end >= 0 else -1
     found = _DOUBLE_END.match(text, at)
     return (_IN_DOUBLE.sub(r"\1", found[1]), found.end()) if found else ("", -1)
-
-
-def quote(text: str) -> str:
-    """Return text as one word of shell code."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def preamble(variables: Mapping[str, str | list[str]]) -> bytes:
-    """Return shell code that assigns variables, lists as arrays of bash.
-
-    Bytes that were no UTF-8 (`surrogateescape`) come out as they were. Raises TemplateError for a
-    NUL character and for what cannot be encoded.
-    """
-    lines = []
-    for name, value in variables.items():
-        if isinstance(value, str):
-            # Bash takes a time that grows with the square of the quotes in one word.
-            pieces = _PIECE.findall(value) or [""]
-            lines.append(f"unset {name}; {name}={quote(pieces[0])}\n")
-            lines += (f"{name}=${{{name}}}{quote(piece)}\n" for piece in pieces[1:])
-        else:
-            lines.append(f"unset {name}; {name}=({' '.join(map(quote, value))})\n")
-    return _encode("".join(lines), "A value")
-
-
-def _encode(text: str, what: str) -> bytes:
-    if "\0" in text:
-        raise TemplateError(f"{what} holds a NUL character, which a shell cannot hold.")
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise TemplateError(f"{what} holds half of a surrogate pair, which is no text.") from None
 
 
 # What a person reads
