@@ -51,7 +51,8 @@ def make_executor(
         )
     others: list[ToolDefinition] = []
     builtins: dict[str, Builtin] = {}
-    if _needs_others(tool):
+    # The tests of a tool call others than it, to clean up.
+    if not by_hand or _needs_others(tool):
         others = [
             file.definition for file in store.files()
             if file.definition is not None and (trusted or file.scope is not Scope.LOCAL)

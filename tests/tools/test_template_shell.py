@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-<<<<<<< HEAD
 from tools.engine.hazards import HazardKind
-=======
 from tools.engine.shell_variables import preamble
->>>>>>> 6bda5dd (A value full of quotes reaches its script in linear time)
 from tools.engine.template import Names, TemplateError, Value
 from tools.engine.template_shell import (
     RenderedScript,
