@@ -57,6 +57,9 @@ class Examples:
         self._calls.touch()
         self.startup = directory / "startup.bash"
         os.environ["BASH_ENV"] = str(self.startup)
+        # What an example leaves in the temporary directory goes with the test's own.
+        (directory / "temporary").mkdir()
+        os.environ["TMPDIR"] = str(directory / "temporary")
         os.environ["PATH"] = f"{self._programs}{os.pathsep}{os.environ['PATH']}"
         self.stub("show")
 
