@@ -295,6 +295,7 @@ class Invocation:
     made again, and asked about, when that call has run. `hazards` say in words what makes this
     call, with its values, a high risk (X85, X88, X89). `uses` are the tools it is made of: the
     base of an alias, the tools of its steps. A rule against one of them is a rule against the call.
+    `permissions` are those that the tool declares to need (X121).
     """
 
     title: str
@@ -306,6 +307,7 @@ class Invocation:
     exclusive: frozenset[str] = frozenset()
     dependent: bool = False
     uses: tuple[ToolDefinition, ...] = ()
+    permissions: tuple[str, ...] = ()
 
 
 class ToolError(Exception):

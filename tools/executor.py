@@ -31,7 +31,7 @@ from tools.engine.output import sanitize
 from tools.engine.run import Observe, prepare_plan
 from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted, Emit
 from tools.files.workspace import FileProblem
-from tools.permissions.gate import Decision, PermissionGate
+from tools.permissions.gate import Decision, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
 from tools.registry import ToolRegistry
 from tools.schema import check_arguments, parse_arguments
@@ -286,7 +286,8 @@ class CallBatch:
             )
         )
         if decision.grant is None:
-            return ToolResult(decision.message, Outcome.DENIED, stop_turn=decision.stop_turn)
+            text = refusal(decision, invocation)
+            return ToolResult(text, Outcome.DENIED, stop_turn=decision.stop_turn)
         return _Ready(call, invocation, decision.grant)
 
     async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:

@@ -269,6 +269,12 @@ def remove_tree(path: Path) -> None:
         raise _problem("delete", path, error) from error
 
 
+def remove_empty(path: Path) -> None:
+    """Delete a directory of opta's own if nothing is in it."""
+    with suppress(OSError):
+        path.rmdir()
+
+
 def _user_dir(variable: str, default: str) -> Path:
     # The specification says that relative values are to be ignored.
     configured = Path(os.environ.get(variable, ""))

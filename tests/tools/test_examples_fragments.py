@@ -86,7 +86,7 @@ def test_a_step_is_ended_after_its_own_five_seconds(examples):
     examples.stub("long-command")
     ran = examples.run("part")
     assert (ran.code, examples.calls) == (124, ["quick-command"])
-    assert "quick-operation: timed out after 5000 ms" in ran.err
+    assert "quick-operation: Command timed out after 5000ms" in ran.err
     assert "long-operation: not started: quick-operation failed" in ran.err
     assert processes_with("61.25") == []
     tool = loaded("step-timeouts.yaml", "")

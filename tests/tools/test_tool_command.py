@@ -155,6 +155,24 @@ def test_detail_tells_where_a_tool_is_what_it_risks_and_costs(stocked):
     assert parse(as_yaml, Path("x.yaml")).data == shown
 
 
+@pytest.mark.row("C396")
+@pytest.mark.parametrize("changes", ["Initial release", "[Initial release, New icons]"])
+def test_detail_shows_what_changed_in_each_version(opta, changes):
+    opta.put("t.yaml", f"""\
+name: t
+description: d
+version: 1.1.0
+bash: echo
+changelog:
+  - version: 1.1.0
+    changes: {changes}
+""")  # fmt: skip
+    (entry,) = json.loads(opta("tool get t --detail --format json").out)["definition"]["changelog"]
+    assert entry["version"] == "1.1.0"
+    assert "Initial release" in entry["changes"]
+    assert "Initial release" in opta("tool get t --detail").out
+
+
 @pytest.mark.row("C238", "C242")
 def test_the_forms_of_the_list(stocked):
     assert stocked("tool list").out == (
@@ -177,11 +195,11 @@ FILTERS = [
     (("C349",), "", ["git-status", "weather-lookup"]),
     (("C349",), "--any", ["git-status", "weather-lookup"]),
     (("C239",), "--tag git", ["git-status"]),
-    (("C240",), "--category web", ["weather-lookup"]),
+    (("C240", "C123"), "--category web", ["weather-lookup"]),
     (("C242", "C243"), "--tag git --category development", ["git-status"]),
     (("C243",), "--tag git --category web", []),
     (("C241",), "--search WEATHER", ["weather-lookup"]),
-    (("C241",), "--search forecast", ["weather-lookup"]),
+    (("C241", "C123"), "--search forecast", ["weather-lookup"]),
     (("C241",), "--search 'the status'", ["git-status"]),
     (("C350",), "--platform windows", ["weather-lookup"]),
     (("C350",), "--platform macos", ["git-status", "weather-lookup"]),

@@ -27,7 +27,8 @@ class Bindings:
 
     A parameter hides the predefined name it shares (X102). `results` are those of the steps that
     have ended; while it is None, before the call runs, what steps will give stands for itself.
-    `warnings` are about parameters that should not be used any more. The constructor raises
+    `warnings` are about parameters that should not be used any more, `composed` holds the values
+    of parameters that were left to a default with placeholders. The constructor raises
     ToolError where a default or transform fails; all methods raise TemplateError and ToolError.
     """
 
@@ -46,6 +47,7 @@ class Bindings:
             self._of_step,
         )
         self.warnings = self._values.warnings
+        self.composed = self._values.composed
 
     def of(self, placeholders: Iterable[Placeholder]) -> dict[str, Value]:
         """Return the value of each placeholder, by key."""

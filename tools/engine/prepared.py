@@ -148,6 +148,14 @@ class PreparedPlan:
             )
         return False
 
+    def with_defaults(self, arguments: JsonObject) -> JsonObject:
+        """Return arguments with values for defaults that stand there with their placeholders.
+
+        Checking a call against its schema put those in.
+        """
+        composed = self.bindings.composed
+        return {name: composed.get(name, value) for name, value in arguments.items()}
+
     def _surroundings(self) -> Surroundings:
         environ = {**os.environ, **self.setting.child_env}
         return surroundings(
@@ -162,7 +170,7 @@ class PreparedPlan:
     def _call_variables(self) -> CallVariables | None:
         if not self.action.environment.arguments_as_variables:
             return None
-        return call_variables(self.call.arguments)
+        return call_variables(self.with_defaults(self.call.arguments))
 
     def _masker(self) -> Masker:
         known = [

@@ -42,6 +42,7 @@ class PlanPreview:
     warnings: tuple[str, ...]
     hazards: tuple[str, ...] = ()
     uses: tuple[ToolDefinition, ...] = ()
+    permissions: tuple[str, ...] = ()
 
 
 def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
@@ -64,19 +65,20 @@ def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
         Effect(EffectKind.EXECUTE, text, subject="run_command", protected=protected)
         for text in texts
     )
-    permissions, declared = _permissions(plan)
+    permissions, effects, declared = _permissions(plan)
     masker = plan.masker
     display = CommandDisplay(
         masker.text(_text(plan, parts)), str(plan.surroundings.cwd), note=masker.text(_note(plan))
     )
     warnings = dict.fromkeys((*_warnings(plan, parts), *declared))
     return PlanPreview(
-        title=masker.text(_title(call)),
+        title=masker.text(_title(plan, call)),
         display=display,
-        effects=(*commands, *_directory(plan), *permissions),
+        effects=(*commands, *_directory(plan), *effects),
         warnings=tuple(masker.text(warning) for warning in warnings),
         hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
         uses=tuple(tool for tool in _tools(plan) if tool is not call.tool),
+        permissions=tuple(masker.text(permission) for permission in permissions),
     )
 
 
@@ -148,8 +150,9 @@ def _note(plan: PreparedPlan) -> str:
     return " ".join(note for note in notes if note)
 
 
-def _title(call: ResolvedCall) -> str:
-    given = " ".join(f"{name}={argument_text(value)}" for name, value in call.arguments.items())
+def _title(plan: PreparedPlan, call: ResolvedCall) -> str:
+    arguments = plan.with_defaults(call.arguments)
+    given = " ".join(f"{name}={argument_text(value)}" for name, value in arguments.items())
     title = f"{call.tool.name} {given}".strip().replace("\n", " ")
     return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
 
@@ -206,21 +209,23 @@ def _about_answers(plan: PreparedPlan) -> Iterator[str]:
         yield f"Its questions are answered with {interaction.default_response!r} by itself"
 
 
-def _permissions(plan: PreparedPlan) -> tuple[list[Effect], list[str]]:
-    """Return what the file declares that it needs: as effects for the rules, and in words."""
+def _permissions(plan: PreparedPlan) -> tuple[list[str], list[Effect], list[str]]:
+    """Return what the file declares that it needs: as it stands, for the rules, and in words."""
+    permissions: list[str] = []
     effects: list[Effect] = []
     lines: list[str] = []
     for tool in (*plan.passed, plan.call.tool):
         security = tool.security
         for template in security.permissions:
             permission = plan.bindings.fill(template)
+            permissions.append(permission)
             effect = _permission_effect(permission, plan)
             if effect is not None:
                 effects.append(effect)
             lines.append(f"declares that it needs {permission} (not enforced)")
         if security.permissions and security.justification:
             lines.append(f"its reason: {security.justification}")
-    return effects, lines
+    return permissions, effects, lines
 
 
 def _permission_effect(permission: str, plan: PreparedPlan) -> Effect | None:

@@ -14,6 +14,11 @@ TIMED_OUT_CODE = 124
 """The exit code of a step that ran out of time, as timeout(1) has it."""
 
 
+TIMED_OUT = "timed out after {} ms"
+CYCOD_TIMED_OUT = "Command timed out after {}ms"
+"""The same in the words of the CYCOD document (C387)."""
+
+
 class StepState(StrEnum):
     """How a step ended; every step ends in exactly one of these."""
 
@@ -73,24 +78,22 @@ def plan_result(
     failure: StepResult | None,
     *,
     ignore_errors: bool = False,
-    timed_out_after_ms: int | None = None,
+    timed_out: str = "",
     remarks: Sequence[str] = (),
 ) -> ToolResult:
     """Return the result of a whole plan.
 
     `results` are in the order of the file. `failure` is the step that ended the plan early,
-    `timed_out_after_ms` says that its deadline did. `remarks` are lines to add.
+    `timed_out` says, where it is so, that its deadline did. `remarks` are lines to add.
     """
     parts = [_section(result, alone=len(results) == 1) for result in results]
     code, outcome = _ending(failure)
-    if timed_out_after_ms is not None:
+    if timed_out:
         code, outcome = TIMED_OUT_CODE, Outcome.TIMED_OUT
         if len(results) > 1:
-            parts.append(
-                f"[timed out after {timed_out_after_ms} ms; everything it started was ended]"
-            )
+            parts.append(f"[{timed_out}; everything it started was ended]")
     if ignore_errors:
-        parts += [f"ignored error: {reason}" for reason in _reasons(results, timed_out_after_ms)]
+        parts += [f"ignored error: {reason}" for reason in _reasons(results, timed_out)]
         code, outcome = 0, Outcome.OK
     text = "\n".join(part for part in (*parts, *remarks) if part)
     full = next((result.full_output for result in results if result.full_output), None)
@@ -116,10 +119,10 @@ def _ending(failure: StepResult | None) -> tuple[int, Outcome]:
     return (1 if failure.exit_code is None else failure.exit_code), outcome
 
 
-def _reasons(results: Sequence[StepResult], timed_out_after_ms: int | None) -> Iterator[str]:
+def _reasons(results: Sequence[StepResult], timed_out: str) -> Iterator[str]:
     for result in results:
         if result.state in ENDINGS or result.state is StepState.IGNORED:
             note = result.note.removesuffix("; ignored")
             yield f"step {result.number}, {result.name}: {note}"
-    if timed_out_after_ms is not None:
-        yield f"timed out after {timed_out_after_ms} ms"
+    if timed_out:
+        yield timed_out

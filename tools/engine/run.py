@@ -35,7 +35,13 @@ from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan, Setting
 from tools.engine.preview import preview
 from tools.engine.process import settle_now
-from tools.engine.results import StepResult, StepState, plan_result
+from tools.engine.results import (
+    CYCOD_TIMED_OUT,
+    TIMED_OUT,
+    StepResult,
+    StepState,
+    plan_result,
+)
 from tools.engine.schedule import Schedule
 from tools.engine.steps import (
     Attempt,
@@ -111,6 +117,7 @@ def prepare_plan(
         hazards=shown.hazards,
         exclusive=frozenset() if call.tool.parallel else IN_ORDER,
         uses=shown.uses,
+        permissions=shown.permissions,
     )
 
 
@@ -151,6 +158,8 @@ class _Running:
         self._plan, self._grant, self._granted = plan, grant, granted
         self._progress, self._clock, self._observe = progress, clock, observe
         self._files = ExitStack()
+        in_cycod = plan.call.tool.origin.format == "cycod"
+        self._timed_out = CYCOD_TIMED_OUT if in_cycod else TIMED_OUT
         self._context: StepContext | None = None
         self._schedule = Schedule(plan.steps, self._run_step, clock.is_over)
         plan.bindings.results = self._schedule.results
@@ -176,7 +185,7 @@ class _Running:
             steps,
             self._schedule.failure,
             ignore_errors=self._plan.action.ignore_errors,
-            timed_out_after_ms=self._clock.timeout_ms if late else None,
+            timed_out=self._timed_out.format(self._clock.timeout_ms) if late else "",
             remarks=problems,
         )
         return _Ended(result, steps)
@@ -208,6 +217,7 @@ class _Running:
             alone=count == 1,
             clip=CLIP_CHARS if count == 1 else max(_LEAST_CLIP_CHARS, 2 * CLIP_CHARS // count),
             log_directory=around.temp,
+            timed_out=self._timed_out,
         )  # fmt: skip
 
     async def _run_step(self, planned: PlannedStep) -> StepResult:
@@ -264,6 +274,7 @@ class _Running:
         action, context = self._plan.action, self._context
         if context is None or not (action.cleanup or action.delete_temp):
             self._files.close()
+            self._remove_empty_temp()
             done.set_result([])
             return done
 
@@ -279,6 +290,11 @@ class _Running:
         threading.Thread(target=work, name="cleanup").start()
         return done
 
+    def _remove_empty_temp(self) -> None:
+        temp = self._plan.surroundings.temp
+        if temp is not None:
+            storage.remove_empty(temp)
+
     async def _cleanup_commands(self, context: StepContext) -> list[str]:
         problems = []
         for number, command in enumerate(self._plan.action.cleanup, 1):
@@ -291,6 +307,7 @@ class _Running:
                 storage.remove_tree(temp)
             except storage.StorageError as error:
                 problems.append(f"Cleanup command failed: {error}")
+        self._remove_empty_temp()
         return problems
 
     async def _cleanup_command(self, number: int, command: Shell, context: StepContext) -> str:

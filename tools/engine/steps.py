@@ -19,7 +19,7 @@ from tools.engine.expressions import ExpressionError
 from tools.engine.masking import Masker
 from tools.engine.plan import PlannedStep
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
-from tools.engine.results import TIMED_OUT_CODE, StepResult, StepState
+from tools.engine.results import TIMED_OUT, TIMED_OUT_CODE, StepResult, StepState
 from tools.engine.streams import (
     Live,
     LiveLines,
@@ -124,6 +124,7 @@ class StepContext:
 
     `alone` says that the plan has one step; `clip` is how many characters of each step's output
     the model gets; `log_directory` is where a step that streams to a file has it (X124).
+    `timed_out` says that a deadline of {} ms was over.
     """
 
     processes: Processes
@@ -132,6 +133,7 @@ class StepContext:
     alone: bool
     clip: int
     log_directory: Path | None = None
+    timed_out: str = TIMED_OUT
 
 
 class StepCommand(Protocol):
@@ -314,7 +316,7 @@ def _attempt(
     return Attempt(
         ok=process.exit_code == 0 and not process.timed_out,
         text=run.masker.text("\n".join(part for part in parts if part)),
-        note=_ending(process, _limit_ms(run)),
+        note=_ending(process, run.context.timed_out.format(_limit_ms(run))),
         output=streams[0].reference(),
         error=streams[1].reference(),
         exit_code=_exit_code(process),
@@ -337,9 +339,9 @@ def _limit_ms(run: StepRun) -> int:
     return run.context.clock.timeout_ms if run.context.alone and of_the_call else run.timeout_ms
 
 
-def _ending(process: ProcessResult, timeout_ms: int) -> str:
+def _ending(process: ProcessResult, timed_out: str) -> str:
     if process.timed_out:
-        return f"timed out after {timeout_ms} ms; the command and its children were ended"
+        return f"{timed_out}; the command and its children were ended"
     if process.exit_code is None:
         return f"ended by signal {process.signal_name}"
     return f"exit code: {process.exit_code}" if process.exit_code else ""

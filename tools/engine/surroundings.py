@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,8 +118,26 @@ def _cwd(environment: PlanEnvironment, fill: Callable[[str], str], root: Path) -
 
 
 def _temp(environment: PlanEnvironment, fill: Callable[[str], str], env: Mapping[str, str]) -> Path:
-    base = system_temp(env)
+    base = top = system_temp(env)
     if environment.temp_directory:
-        base = base / Path(fill(environment.temp_directory)).expanduser()
+        base = top / Path(fill(environment.temp_directory)).expanduser()
+        if _is_shared(base, top):
+            base = top
     # Calls that run at the same time must not share, nor delete, each other's files (X116).
     return base / f"opta-{secrets.token_hex(8)}"
+
+
+def _is_shared(base: Path, top: Path) -> bool:
+    """Tell whether a directory below the system's temporary one is not this user's alone.
+
+    Who owns it could put something else in the place of what is made in it.
+    """
+    if os.name != "posix" or not base.is_relative_to(top):
+        return False
+    below = [path for path in (base, *base.parents) if path != top and path.is_relative_to(top)]
+    with suppress(FileNotFoundError):
+        for path in reversed(below):
+            found = path.lstat()
+            if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+                return True
+    return False

@@ -83,7 +83,8 @@ class Values:
     """The values of one call.
 
     `json` maps each parameter to its JSON value after defaults and transforms, None where it has
-    none; `warnings` are lines about deprecated parameters that were given.
+    none; `composed` those that come of a default with placeholders; `warnings` are lines about
+    deprecated parameters that were given.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Values:
         """
         self._parameters, self._predefined, self._steps = parameters, predefined, steps
         self._arguments = arguments
-        self._composed: set[str] = set()
+        self.composed: dict[str, str] = {}
         self._open: list[str] = []
         self.json: dict[str, Any] = {}
         for name in parameters:
@@ -129,7 +130,7 @@ class Values:
                 return _formatted(parameter, value)
         except (ConversionError, ExpressionError) as error:
             raise ToolError(f"{{{place.key}}}: {error} Nothing was done.") from None
-        return _unformatted(parameter, value, composed=place.name in self._composed)
+        return _unformatted(parameter, value, composed=place.name in self.composed)
 
     def _plain(self, place: Placeholder) -> Any:
         """Return the value of a placeholder before its parameter's format."""
@@ -166,10 +167,10 @@ class Values:
         template = _default_template(parameter, self._parameters) if value == default else None
         if template is None:
             return value
-        self._composed.add(parameter.name)
         names = _names(self._parameters)
         texts = {place.key: self._default_text(place, names) for place in template.placeholders}
-        return template.fill(texts)
+        value = self.composed[parameter.name] = template.fill(texts)
+        return value
 
     def _default_text(self, place: Placeholder, names: Names) -> str:
         try:

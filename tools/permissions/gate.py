@@ -19,6 +19,9 @@ from tools.permissions.mode import Mode
 from tools.permissions.rules import Judgement, Rule, RuleSet, Verdict, suggest_rules
 from tools.storage import StorageError
 
+NOT_GRANTED = "Permission not granted: "
+"""Begins a line with a permission that a refused tool declared to need (C332)."""
+
 
 class Choice(StrEnum):
     """The answers a person can give."""
@@ -232,6 +235,12 @@ class PermissionGate:
             if effect.kind in (EffectKind.READ, EffectKind.WRITE) and not effect.inside:
                 return f"{effect.value} is outside the workspace"
         return "no rule allows it"
+
+
+def refusal(decision: Decision, invocation: Invocation) -> str:
+    """Return what the model is told of a call that was not allowed."""
+    lines = [f"{NOT_GRANTED}{permission}" for permission in invocation.permissions]
+    return "\n".join((*lines, decision.message))
 
 
 def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:

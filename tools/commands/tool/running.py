@@ -28,6 +28,7 @@ from tools.engine.output import visible
 from tools.engine.results import StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
+from tools.permissions.gate import NOT_GRANTED
 
 OPTIONS = (
     *COMMON_OPTIONS,
@@ -92,7 +93,9 @@ class _Told:
     def ending(self, result: ToolResult) -> int:
         """Say how it ended and return the exit code. Raises CommandError where nothing ran."""
         if self._refused:
-            raise CommandError(f"Not run: denied ({self._refused}). Nothing was done.")
+            lines = [line for line in result.text.splitlines() if line.startswith(NOT_GRANTED)]
+            lines.append(f"Not run: denied ({self._refused}). Nothing was done.")
+            raise CommandError("\n".join(lines))
         if self._steps is None:
             raise CommandError(result.text)
         if not self._live:
