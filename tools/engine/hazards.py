@@ -20,7 +20,7 @@ from tools.engine.template import (
     value_of,
 )
 from tools.engine.template_command import PLACE, Command, Place, Quoting
-from tools.engine.template_inner import InnerLanguages, names_program
+from tools.engine.template_inner import NAMES_PROGRAM, InnerLanguages, names_program, read_as_code
 
 _VALUE_CHARS = 80
 
@@ -39,6 +39,7 @@ class HazardKind(Enum):
     INNER_LANGUAGE = "inner language"
     PROGRAM = "program"
     OPTION = "option"
+    VARIABLE = "variable"
 
 
 _ADVICE = {
@@ -46,6 +47,7 @@ _ADVICE = {
     HazardKind.INNER_LANGUAGE: "pass it as an argument or in a variable, or give it an enum or a "
     "pattern of letters and digits",
     HazardKind.PROGRAM: "write the program's name, or give it an enum",
+    HazardKind.VARIABLE: "give it the type integer, an enum or a pattern of letters and digits",
     HazardKind.OPTION: "write -- before it, or give it a pattern such as ^[^-]",
 }
 
@@ -107,10 +109,14 @@ def given_option(placeholder: Placeholder, words: Sequence[str]) -> Iterator[Haz
 def in_place(placeholder: Placeholder, place: Place, languages: InnerLanguages) -> Iterator[Hazard]:
     """Yield what a value can do in its place of a command, but for options."""
     if program := languages.program(place):
-        message = f"is read as code by {program}"
-        yield Hazard(HazardKind.INNER_LANGUAGE, placeholder, message)
+        yield Hazard(HazardKind.INNER_LANGUAGE, placeholder, read_as_code(program))
     if names_program(place):
-        yield Hazard(HazardKind.PROGRAM, placeholder, "names the program to run")
+        yield Hazard(HazardKind.PROGRAM, placeholder, NAMES_PROGRAM)
+
+
+def carried(placeholder: Placeholder, reader: str) -> Hazard:
+    """Return the hazard of a value that variables of the script carry to a `reader` of code."""
+    return Hazard(HazardKind.VARIABLE, placeholder, reader)
 
 
 def may_be_option(place: Place) -> bool:

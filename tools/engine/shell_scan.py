@@ -34,7 +34,7 @@ def scan(text: str, *, bash: bool) -> Scan:
     scanner.finish()
     places = sorted(scanner.places, key=lambda place: place.index)
     edits = sorted(scanner.edits, key=lambda edit: edit.start)
-    return Scan(tuple(places), tuple(edits), tuple(scanner.inert))
+    return Scan(tuple(places), tuple(edits), tuple(scanner.inert), scanner.flow)
 
 
 class _Scanner(ExpansionReader):
@@ -141,6 +141,8 @@ class _Scanner(ExpansionReader):
         elif self.text.startswith("((", self.at) and word is None and self._may_compute(frame):
             self._open_arithmetic_command(frame)
         else:
+            if word is not None and self.text.startswith("()", self.at):
+                self.flow.functions.add("".join(word.parts))
             self._end_word()
             self._open(Kind.COMMAND, ")", 1)
             self.frames[-1].command = frame.command.within()
@@ -225,7 +227,7 @@ class _Scanner(ExpansionReader):
             return
         if operator == "<<<":
             self._bash_only("`<<<`")
-        frame.redirects = True
+        frame.redirects, frame.feeds = True, operator == "<<<"
 
     def _begin_document(self, frame: Frame, operator: str) -> None:
         delimiter = _DELIMITER.match(self.text, self.at)

@@ -30,7 +30,12 @@ _NUMBER_OPERATORS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _AFTER_OPERAND = _NUMBER_OPERATORS | {
     "=", "==", "!=", "<", ">", "-nt", "-ot", "-ef", "-a", "-o", "]", ")",
 }  # fmt: skip
-_ATTRIBUTES = re.compile(r"[-+][A-Za-z]*[aAin]")
+INTEGER_ATTRIBUTES = re.compile(r"-[A-Za-z]*[in\0\1]")
+_ARRAY_ATTRIBUTES = re.compile(r"-[A-Za-z]*[aA]")
+INTEGER_VARIABLES = re.compile(
+    r"(?:RANDOM|SRANDOM|OPTIND|HISTCMD|SECONDS|LINENO|EPOCHSECONDS|BASHPID|PPID|E?UID)(?:\+?=|$)"
+)
+"""Variables that bash itself has declared as integers: it computes what is assigned to them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 
 
@@ -102,7 +107,8 @@ class Place:
     `integer` says that bash will compute the value. `word` is the index in the command's words,
     None outside of them (redirections, assignments, patterns); `leading` that the value begins
     the word. `delimiter` ends the here-document it is in. `in_parameter` says that it stands
-    directly within a `${…}`, `backquotes` within how many of them.
+    directly within a `${…}`, `backquotes` within how many of them, `feeds` that it is a command's
+    input (`<<<`).
     """
 
     index: int
@@ -114,6 +120,7 @@ class Place:
     delimiter: str = ""
     in_parameter: bool = False
     backquotes: int = 0
+    feeds: bool = False
 
 
 class Misplaced(Exception):
@@ -141,9 +148,9 @@ class Declarations:
         if name not in DECLARING and name != "read":
             return
         for word in command.words[at + 1 :]:
-            if _ATTRIBUTES.match(word) and name in DECLARING:
-                self.integers = self.integers or any(letter in word for letter in "in")
-            self.arrays = self.arrays or bool(re.match(r"-[A-Za-z]*[aA]", word))
+            if INTEGER_ATTRIBUTES.match(word) and name in DECLARING:
+                self.integers = True
+            self.arrays = self.arrays or bool(_ARRAY_ATTRIBUTES.match(word))
 
 
 def check_word(place: Place, prefix: str, declarations: Declarations) -> None:
@@ -161,6 +168,7 @@ def check_word(place: Place, prefix: str, declarations: Declarations) -> None:
         if not _ASSIGNMENT.match(prefix):
             raise Misplaced(f"stands where `{name}` takes a name, which bash may run. Write a name")
         declarations.declaring.append(place)
+        place.integer = place.integer or bool(INTEGER_VARIABLES.match(prefix))
     elif name in _NAMING:
         raise Misplaced(
             f"stands where `{name}` may take a name, which bash may run. "

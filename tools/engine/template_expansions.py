@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tools.engine.template_command import DYNAMIC, PLACE, Quoting
+from tools.engine.template_flow import output_of
 from tools.engine.template_frames import Frame, Kind
 from tools.engine.template_words import WordReader
 
@@ -107,9 +108,10 @@ class ExpansionReader(WordReader):
     def _open_command(self, length: int) -> None:
         """Open a substitution: a script of its own, whatever is around it."""
         self._add("", quoted=True)
-        above = self.frames[-1]
+        command = self.frames[-1].command.within()
+        self._use(output_of(command))
         self._open(Kind.COMMAND, ")", length)
-        self.frames[-1].command = above.command.within()
+        self.frames[-1].command = command
 
     def _dollar(self) -> None:
         frame = self.frames[-1]
@@ -132,16 +134,25 @@ class ExpansionReader(WordReader):
             self.at += 1
         else:
             variable = _VARIABLE.match(self.text, self.at)
+            if variable:
+                self._use(variable[0][1:])
             self._add(DYNAMIC if variable else "$", quoted=True)
             self.at = variable.end() if variable else self.at + 1
 
     def _open_parameter(self, frame: Frame) -> None:
         name = _PARAMETER.match(self.text, self.at)
         assert name is not None
+        variable = name[0].lstrip("${!#")
+        if variable and name[0][2] == "!":
+            # `${!a[@]}` and `${!a*}` are keys and names.
+            if self.text[name.end() : name.end() + 1] not in ("[", "*", "@"):
+                self.flow.computed.add(variable)
+        elif variable and name[0][2] != "#":
+            self._use(variable)
         self._add(DYNAMIC, quoted=True)
         quoted = frame.quoted
         self._open(Kind.PARAMETER, "}", name.end() - self.at, inner=True)
-        self.frames[-1].quoted = quoted
+        self.frames[-1].quoted, self.frames[-1].name = quoted, variable
 
     def _in_parameter(self) -> None:
         frame, character = self.frames[-1], self.text[self.at]
@@ -165,6 +176,7 @@ class ExpansionReader(WordReader):
     def _parameter_operator(self, frame: Frame, character: str) -> None:
         if character == "[":
             self._open(Kind.ARITHMETIC, "]", 1)
+            self.frames[-1].name = frame.name
         elif character in "-=+?":
             frame.operator = ":"
             self.at += 1
@@ -175,6 +187,8 @@ class ExpansionReader(WordReader):
             self.frames.pop()
             self._open(Kind.ARITHMETIC, "}", 1)
         elif character in "#%/^,@~*":
+            if self.text.startswith("@P", self.at):
+                self.flow.computed.add(frame.name)
             frame.operator = "#"
             self.at += 1
         else:
@@ -203,6 +217,7 @@ class ExpansionReader(WordReader):
         place = self._place(Quoting.DOUBLE)
         place.in_parameter = True
         self.declarations.assigning.append(place)
+        self.flow.give(place, frame.name)
         self._in_word(place)
         if not place.integer and not (frame.quoted and frame.operator == ":"):
             place.quoting = Quoting.WORD
@@ -227,7 +242,7 @@ class ExpansionReader(WordReader):
         elif character in "()[]}":
             self.at += 1
         elif not self._common(character, bare=False):
-            self._match(_ARITHMETIC)
+            self.flow.compute(self._match(_ARITHMETIC), frame.name)
 
     def _in_extglob(self) -> None:
         frame, character = self.frames[-1], self.text[self.at]
@@ -259,6 +274,7 @@ class ExpansionReader(WordReader):
         special = r'\\([$`\\"])' if quoted else r"\\([$`\\])"
         body = re.sub(special, r"\1", found[1])
         command = self.frames[-1].command.within()
+        self._use(output_of(command))
         inner = type(self)(
             body,
             bash=self.bash,

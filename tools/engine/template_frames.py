@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
+from tools.engine.template_flow import Flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,13 @@ class Scan:
     """Where the placeholders stand, in order, and the changes that make room for values there.
 
     `inert` are the stretches (start, end) in which nothing is expanded: single quotes, comments.
+    `flow` is what the script does with its variables.
     """
 
     places: tuple[Place, ...]
     edits: tuple[Edit, ...]
     inert: tuple[tuple[int, int], ...]
+    flow: Flow = field(default_factory=Flow)
 
 
 class ScanError(Exception):
@@ -82,7 +85,8 @@ class Frame:
     """Something open. `owner` is the frame whose word or number this is part of.
 
     `quoted` says that double quotes or a document are around; `operator` is what a `${…}` does:
-    None while its name is read, `:` for defaults, `#` for patterns.
+    None while its name is read, `:` for defaults, `#` for patterns; `name` is its variable. `feeds`
+    says that the redirection is one from text (`<<<`).
     """
 
     kind: Kind
@@ -95,6 +99,8 @@ class Frame:
     depth: int = 0
     word: Word | None = None
     redirects: bool = False
+    feeds: bool = False
+    name: str = ""
     conditional: bool = False
     subshell: bool = False
     cases: list[bool] = field(default_factory=list)
@@ -135,6 +141,7 @@ class Reader(ABC):
         self.inert: list[tuple[int, int]] = outer.inert if outer else []
         self.backquotes: int = outer.backquotes + (start is None) if outer else 0
         self.declarations: Declarations = outer.declarations if outer else Declarations()
+        self.flow: Flow = outer.flow if outer else Flow()
         root = frame or Frame(Kind.COMMAND, "", 0, Command.first())
         self.frames = [root]
         self.delimiter = ""

@@ -60,6 +60,12 @@ _READS_CODE = frozenset(_CODE_OPTIONS) - {"su", "powershell", "pwsh", "cmd"} | {
 
 
 _VERSION = re.compile(r"(?:\.exe|[0-9.]+)$")
+NAMES_PROGRAM = "names the program to run"
+
+
+def read_as_code(program: str) -> str:
+    """Say that a program reads a value as code."""
+    return f"is read as code by {program}"
 
 
 def _program(word: str) -> str:
@@ -79,7 +85,11 @@ def _programs(words: list[str]) -> Iterator[tuple[int, str]]:
 def names_program(place: Place) -> bool:
     """Tell whether the value is, or is part of, the name of the program that runs."""
     return place.word is not None and all(
-        word in _PREFIXES or word.startswith(("-", DYNAMIC)) or "=" in word or word.isdigit()
+        word in _PREFIXES
+        or not word.strip(DYNAMIC)
+        or word.startswith("-")
+        or "=" in word
+        or word.isdigit()
         for word in islice(place.command.words, place.word)
     )
 
@@ -111,6 +121,12 @@ class InnerLanguages:
         else:
             found = _stdin_reader(command.words)
         return found or self._pipe_reader(command) or self._outer_reader(command)
+
+    def what_runs(self, place: Place) -> str:
+        """Say what makes code of a value in a place of a command; empty when nothing does."""
+        if program := self.program(place):
+            return read_as_code(program)
+        return NAMES_PROGRAM if names_program(place) else ""
 
     def _reader(self, command: Command, word: int) -> str:
         if command not in self._readings:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tools.engine.hazards import (
     Hazard,
+    carried,
     given_option,
     in_place,
     may_be_option,
@@ -195,7 +196,7 @@ class _Compiler:
         pieces = tuple(self._pieces(marked, result))
         return ShellTemplate(
             self.template, self.kind, prefix, pieces,
-            tuple(self._hazards(pieces)), self._refusal(result),
+            tuple(self._hazards(pieces, result)), self._refusal(result),
         )  # fmt: skip
 
     def _is_raw(self, placeholder: Placeholder) -> bool:
@@ -248,15 +249,21 @@ class _Compiler:
             return True
         return self.escape.get(placeholder.name)
 
-    def _hazards(self, pieces: Sequence[str | _Slot]) -> Iterator[Hazard]:
+    def _hazards(self, pieces: Sequence[str | _Slot], result: Scan) -> Iterator[Hazard]:
         languages = InnerLanguages()
+        harmless: dict[Place, Placeholder] = {}
         for slot in pieces:
             if isinstance(slot, str):
                 continue
             if slot.place is None:
                 yield raw(slot.placeholder)
-            else:
-                yield from in_place(slot.placeholder, slot.place, languages)
+                continue
+            found = list(in_place(slot.placeholder, slot.place, languages))
+            yield from found
+            if not found and not slot.place.integer:
+                harmless[slot.place] = slot.placeholder
+        for place, reader in result.flow.carried(harmless, languages.what_runs):
+            yield carried(harmless[place], reader)
 
     def _refusal(self, result: Scan) -> TemplateError | None:
         starts = [start for start, _ in result.inert]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from tools.engine.template_command import (
+    DECLARING,
     DYNAMIC,
+    INTEGER_VARIABLES,
     PLACE,
     Misplaced,
     Place,
@@ -22,7 +24,9 @@ _KEYWORDS = frozenset(
 )  # fmt: skip
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
-_RUNS_ITS_VALUE = re.compile(r"(?:PS4|BASH_ENV|PROMPT_COMMAND)\+?=")
+_RUNS_ITS_VALUE = re.compile(
+    r"(?:PS4|BASH_ENV|PROMPT_COMMAND)\+?=|(?:BASH_ALIASES|BASH_CMDS|PROMPT_COMMAND)\["
+)
 
 
 class WordReader(Reader):
@@ -59,6 +63,9 @@ class WordReader(Reader):
                 place.quoting = Quoting.WORD
         self._mark(word)
         self.declarations.assigning.append(place)
+        array = self.frames[self.frames.index(frame) - 1].word
+        if array is not None:
+            self.flow.give(place, "".join(array.parts[:1]))
 
     def _in_command_word(self, place: Place, frame: Frame) -> None:
         word = self._begin_word(frame)
@@ -69,6 +76,7 @@ class WordReader(Reader):
         if frame.in_pattern or frame.redirects:
             self._one_word(place)
             place.leading = False
+            place.feeds = frame.redirects and frame.feeds
         elif frame.conditional:
             self._one_word(place)
             place.word, place.leading = len(words), False
@@ -78,6 +86,8 @@ class WordReader(Reader):
         elif not words and word.assigns:
             self._one_word(place)
             self.declarations.assigning.append(place)
+            self.flow.give(place, word.parts[0])
+            place.integer = bool(INTEGER_VARIABLES.match(word.parts[0]))
         else:
             self._in_argument(place, words, word)
         self._mark(word)
@@ -89,6 +99,8 @@ class WordReader(Reader):
             if len(words) == 1:
                 raise Misplaced("stands where a loop takes a name. Write a name")
             self.declarations.assigning.append(place)
+            self.flow.give(place, words[1])
+            place.integer = bool(INTEGER_VARIABLES.match(words[1]))
             place.leading = False
         elif first == "case":
             self._one_word(place)
@@ -96,7 +108,25 @@ class WordReader(Reader):
         elif first == "function":
             raise Misplaced("stands where a function takes its name. Write a name")
         else:
-            check_word(place, "".join(word.parts[:2]), self.declarations)
+            prefix = "".join(word.parts[:2])
+            check_word(place, prefix, self.declarations)
+            if first in DECLARING:
+                self.flow.give(place, prefix)
+
+    def _use(self, name: str) -> None:
+        """Note an expansion of a variable of the script's own."""
+        frame = self._owner()
+        if frame.kind is Kind.ARITHMETIC:
+            self.flow.compute_name(name, frame.name)
+        elif frame.kind is Kind.COMMAND and not frame.in_pattern:
+            word = frame.word or Word()
+            if word.subscript:
+                self.flow.compute_name(name, word.parts[0].partition("[")[0])
+                return
+            index = None if frame.redirects or word.assigns else len(frame.command.words)
+            use = Place(-1, Quoting.DOUBLE, frame.command, word=index)
+            text = "".join(word.parts[:2])
+            self.flow.use(name, use, text, assigns=word.assigns, conditional=frame.conditional)
 
     @staticmethod
     def _one_word(place: Place) -> None:
@@ -128,6 +158,9 @@ class WordReader(Reader):
             return
         if first and "=" in text and not frame.in_pattern and _ASSIGNS.match(text):
             word.assigns = True
+            array, _, subscript = text.partition("=")[0].partition("[")
+            if subscript:
+                self.flow.compute(subscript, array)
         elif (
             first
             and "[" in text
@@ -181,6 +214,7 @@ class WordReader(Reader):
         words.append(text)
         if frame.conditional and text == "]]" and not word.quoted:
             frame.conditional = False
+            self.flow.condition(words)
             try:
                 check_conditional(words, frame.conditional_places)
             except Misplaced as misplaced:
@@ -199,6 +233,7 @@ class WordReader(Reader):
         frame = self.frames[-1]
         frame.redirects = False
         self.declarations.note(frame.command)
+        self.flow.note(frame.command)
         if self.bash and not test_is_safe(frame.command):
             index = next(p.index for p in reversed(self.places) if p.command is frame.command)
             raise self._error(
