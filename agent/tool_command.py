@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from agent.configuration import codex_config, read_settings, tool_files
 from agent.errors import USAGE, UserError
@@ -39,12 +40,26 @@ def main(words: Sequence[str], out: TextIO) -> int:
     if any(word in _HELP for word in rest[: _before_dashes(rest)]):
         out.write(page(f"tool-{name}"))
         return 0
+    _end_orderly()
     try:
         return commands.run(name, rest, partial(_context, out))
     except CommandError as error:
         raise UserError(str(error), error.exit_code) from None
     except storage.StorageError as error:
         raise UserError(str(error)) from None
+
+
+def _end_orderly() -> None:
+    """Let SIGTERM and the end of the terminal do what Ctrl-C does: end the steps, clean up."""
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Whoever had it ignored (nohup) wants it so.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, interrupt)
 
 
 _NO_COMMAND = "name a command, such as `opta tool list`"

@@ -93,7 +93,7 @@ def test_variables_that_bash_itself_calculates_take_integers_only(
 ) -> None:
     with pytest.raises(TemplateError, match="must be an integer"):
         render(source, {"P": "a[$(touch canary)]"})
-    Stage(tmp_path).run(render(source, {"P": "12"}).script())
+    Stage(tmp_path).run(render(source, {"P": "12"}))
 
 
 @pytest.mark.parametrize("source", ["BASH_ALIASES[x]={P}", "BASH_CMDS[ls]={P}"])

@@ -1,0 +1,66 @@
+"""`opta tool run` that is told to end: its steps end with it, and cleanup is done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import OPTA
+
+TOOL = """\
+name: slow
+description: d
+steps:
+  - {name: one, parallel: true, wait-for: [], bash: "trap '' TERM HUP; echo $$ > one; sleep 60; :"}
+  - {name: two, parallel: true, wait-for: [], bash: "exec >&- 2>&-; echo $$ > two; sleep 60; :"}
+resources:
+  cleanup: [{final-command: echo done > cleaned}]
+"""
+DEADLINE_S = 30
+
+
+def wait_for(condition) -> bool:
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(found)
+
+
+def number_in(path: Path) -> int:
+    return int(path.read_text() or 0) if path.exists() else 0
+
+
+def group_is_gone(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_every_step_and_cleanup_runs(tmp_path: Path, number: signal.Signals) -> None:
+    tools = tmp_path / ".opta" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "slow.yaml").write_text(TOOL)
+    with subprocess.Popen(
+        [*OPTA, "tool", "run", "slow", "--trust"], cwd=tmp_path, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    ) as running:  # fmt: skip
+        leaders: list[int] = []
+        try:
+            assert wait_for(lambda: number_in(tmp_path / "one") and number_in(tmp_path / "two"))
+            leaders += [number_in(tmp_path / "one"), number_in(tmp_path / "two")]
+            running.send_signal(number)
+            _, said = running.communicate(timeout=DEADLINE_S)
+        finally:
+            running.kill()
+    assert running.returncode == 130
+    assert b"Traceback" not in said
+    assert all(wait_for(lambda leader=leader: group_is_gone(leader)) for leader in leaders)
+    assert (tmp_path / "cleaned").read_text() == "done\n"
