@@ -135,6 +135,40 @@ def test_values_that_may_do_harm_are_a_warning_at_their_place(opta, command, pla
     assert advice in warning.rpartition("(")[2]
 
 
+JSON_TOOL = """\
+{
+  "name": "t", "description": "d",
+  "parameters": {"type": "object", "properties": {
+    "p": {"type": "string"}, "kind": {"type": "string", "enum": ["a", "b"]}, "n": {"type": "number"}
+  }},
+  "command": %s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "warning"),
+    [
+        ("echo; ls $OPTA_TOOL_ARG_P", "6:24: $.command: $OPTA_TOOL_ARG_P is not in quotes"),
+        ("ls ${OPTA_TOOL_ARG_P}", "6:18: $.command: $OPTA_TOOL_ARG_P is not in quotes"),
+        ('eval "$OPTA_TOOL_ARG_P"', "high risk: $OPTA_TOOL_ARG_P is read as code by eval"),
+        ('rm -- "$OPTA_TOOL_ARG_P"; sh -c "$OPTA_TOOL_ARG_P"', "is read as code by sh"),
+        ('ls "$OPTA_TOOL_ARG_P"', "high risk: $OPTA_TOOL_ARG_P may be taken for an option"),
+        ('ls -- "$OPTA_TOOL_ARG_P"', ""),
+        ("ls $OPTA_TOOL_ARG_KIND $OPTA_TOOL_ARG_N; x=$OPTA_TOOL_ARG_P", ""),
+        ("cat <<E\\n$OPTA_TOOL_ARG_P\\nE", ""),
+        ("sh -c 'echo \"$OPTA_TOOL_ARG_P\"'", ""),
+        ("awk '{print $1}'; echo '$OPTA_TOOL_ARG_P'", ""),
+    ],
+)  # fmt: skip
+def test_variables_of_a_json_tool_that_are_not_in_quotes_or_do_harm(opta, command, warning):
+    opta.put("t.json", JSON_TOOL % json.dumps(command.replace("\\n", "\n")))
+    ran = opta("tool validate t")
+    assert ran.code == 0, ran.out
+    assert warning in ran.out
+    assert ran.out.startswith("t: valid (") is (warning == "")
+
+
 def test_a_raw_value_is_a_warning_at_its_place(opta):
     opta.put(
         "t.yaml",

@@ -73,11 +73,6 @@ class Compiled(Protocol):
         """The places for values."""
         ...
 
-    @property
-    def hazards(self) -> tuple[Hazard, ...]:
-        """What values can do in their places, whatever they are."""
-        ...
-
     def show(self, values: Mapping[str, Value]) -> Shown:
         """Return how it reads, and what these values can do. Raises TemplateError."""
         ...
@@ -95,7 +90,6 @@ class _Script:
     text: str
     label: str
     placeholders: tuple[Placeholder, ...] = ()
-    hazards: tuple[Hazard, ...] = ()
 
     def show(self, values: Mapping[str, Value]) -> Shown:
         return Shown(self.text)
@@ -121,10 +115,6 @@ class _ScriptTemplate:
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
-
-    @property
-    def hazards(self) -> tuple[Hazard, ...]:
-        return self.template.possible
 
     def show(self, values: Mapping[str, Value]) -> Shown:
         rendered = self.template.render(values)
@@ -152,10 +142,6 @@ class _PowerShell:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.template.placeholders
 
-    @property
-    def hazards(self) -> tuple[Hazard, ...]:
-        return windows_hazards(self.template.template).possible
-
     def show(self, values: Mapping[str, Value]) -> Shown:
         text = self.template.render(values)
         return Shown(text, windows_hazards(self.template.template).given(values))
@@ -174,10 +160,6 @@ class _Cmd:
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
 
-    @property
-    def hazards(self) -> tuple[Hazard, ...]:
-        return windows_hazards(self.template).possible
-
     def show(self, values: Mapping[str, Value]) -> Shown:
         text = fill_cmd(self.template, values)
         return Shown(text, windows_hazards(self.template).given(values))
@@ -193,10 +175,6 @@ class _Words:
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:
         return self.template.placeholders
-
-    @property
-    def hazards(self) -> tuple[Hazard, ...]:
-        return argv_hazards(self.template).possible
 
     def show(self, values: Mapping[str, Value]) -> Shown:
         text = shlex.join(self.start(values).argv)

@@ -76,7 +76,7 @@ def _is_free(
     if arguments is not None and not _is_given(parameter, arguments, chosen):
         return False
     schema = _schema(tool, name)
-    if _is_closed(schema):
+    if is_closed(schema):
         return False
     return kind is HazardKind.OPTION or not _admits_only_safe(schema.get("pattern"))
 
@@ -91,7 +91,7 @@ def _is_given(
     return value not in written or (isinstance(value, str) and "{" in value)
 
 
-def _is_closed(schema: Mapping[str, Any]) -> bool:
+def is_closed(schema: Mapping[str, Any]) -> bool:
     """Tell whether a schema admits only numbers, truth values, or what it lists."""
     declared = schema.get("type")
     types = [declared] if isinstance(declared, str) else declared or ["any"]
@@ -119,7 +119,7 @@ def _admits_only_safe(pattern: object) -> bool:
 def _starts_plainly(tool: ToolDefinition, parameter: Parameter) -> bool:
     """Tell whether no value of a parameter begins with a dash of its own."""
     schema = _schema(tool, parameter.name)
-    if _is_closed(schema) or (parameter.format and not parameter.format.startswith("{")):
+    if is_closed(schema) or (parameter.format and not parameter.format.startswith("{")):
         return True
     pattern = schema.get("pattern")
     if not isinstance(pattern, str) or pattern[:1] != "^" or "|" in pattern:

@@ -125,6 +125,12 @@ class ShellTemplate:
         )
         return with_options(self.hazards, options)
 
+    def quoting(self, placeholder: Placeholder) -> Quoting | None:
+        """Return how a placeholder of this template is quoted, None where it is pasted."""
+        slots = (piece for piece in self.pieces if isinstance(piece, _Slot))
+        slot = next(slot for slot in slots if slot.placeholder is placeholder)
+        return None if slot.place is None else slot.place.quoting
+
     def render(self, values: Mapping[str, Value]) -> RenderedScript:
         """Put values (by key) in.
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from pathlib import Path
 from typing import TypeAlias
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
@@ -14,14 +12,13 @@ from tools.definition import Risk, ToolDefinition
 from tools.engine.harmless import can_harm
 from tools.engine.hazards import WordHazards, argv_hazards, windows_hazards
 from tools.engine.plan import PlanError, order_steps
-from tools.engine.template import Names, Placeholder, TemplateError, parse, parse_argv
+from tools.engine.template import Names, TemplateError, parse, parse_argv
 from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
 from tools.engine.template_windows import compile_pwsh
-from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
 from tools.formats.references import PREDEFINED
-from tools.yamltext import Document, DocumentError, KeyPath, json_path
-from tools.yamltext import parse as parse_document
+from tools.sources.tool_text import ToolText, before
+from tools.yamltext import KeyPath
 
 _Found: TypeAlias = tuple[KeyPath, str]
 _Compiled: TypeAlias = ShellTemplate | WordHazards
@@ -44,17 +41,22 @@ class PlanCheck:
 
         `data` is the file. What is wrong with the plan is not said again.
         """
-        found = []
-        source = _Source.of(self.tool, data)
+        from tools.sources.argument_checks import argument_warnings
+
+        source = ToolText.of(self.tool, data)
+        found = argument_warnings(self.tool, source)
         for where, compiled in self._compiled:
             for hazard in compiled.possible:
                 if can_harm(hazard, self.tool):
                     place = hazard.placeholder
-                    line, column, key = source.position(where, place, compiled.placeholders)
-                    message = f"high risk: {{{place.key}}} {hazard.message}"
-                    path = self.tool.origin.path
                     found.append(
-                        ToolProblem(path, message, line, column, key, hazard.advice, warning=True)
+                        source.warning(
+                            where,
+                            f"high risk: {{{place.key}}} {hazard.message}",
+                            hazard.advice,
+                            re.escape(f"{{{place.key}}}"),
+                            before(place, compiled.placeholders),
+                        )
                     )
         return found
 
@@ -154,75 +156,9 @@ def _escape(action: PlanAction) -> Mapping[str, bool | None]:
 def _placed(definition: ToolDefinition, found: list[_Found], data: bytes) -> list[ToolProblem]:
     if not found:
         return []
-    source = _Source.of(definition, data)
+    source = ToolText.of(definition, data)
     problems = []
     for where, message in found:
         line, column, key = source.position(where)
         problems.append(ToolProblem(definition.origin.path, message, line, column, key))
     return problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The text of a file, for the places of what is wrong in it; `document` None: it is not known.
-
-    `line` is where the tool begins.
-    """
-
-    document: Document | None
-    text: str
-    line: int | None
-
-    @classmethod
-    def of(cls, definition: ToolDefinition, data: bytes) -> _Source:
-        """Read a file once more, as it was read for `definition`."""
-        origin = definition.origin
-        document = _document(data, origin.path or Path("-"))
-        return cls(document, data.decode("utf-8-sig", "replace"), origin.line)
-
-    def position(
-        self,
-        where: KeyPath,
-        place: Placeholder | None = None,
-        places: Sequence[Placeholder] = (),
-    ) -> tuple[int | None, int | None, str]:
-        """Return line, column and JSON path of a key, or of one of the `places` in its text."""
-        if self.document is None:
-            return self.line, 1, json_path(where)
-        path = _exact(self.document, where)
-        line, column = self.document.position(path)
-        if place is not None:
-            earlier = takewhile(lambda other: other is not place, places)
-            before = sum(other.key == place.key for other in earlier)
-            line, column = self._nth(f"{{{place.key}}}", before, line, column)
-        return line, column, json_path(path)
-
-    def _nth(self, text: str, before: int, line: int, column: int) -> tuple[int, int]:
-        """Return where `text` stands behind a position, `before` times skipped; else that."""
-        lines = self.text.splitlines(keepends=True)
-        start = sum(map(len, lines[: line - 1])) + column - 1
-        found = list(re.finditer(re.escape(text), self.text[start:]))[before : before + 1]
-        if not found:
-            return line, column
-        at = start + found[0].start()
-        return self.text.count("\n", 0, at) + 1, at - self.text.rfind("\n", 0, at)
-
-
-def _document(data: bytes, path: Path) -> Document | None:
-    if not data:
-        return None
-    try:
-        return parse_document(data, path, allow_repeated=True)
-    except DocumentError:
-        from tools.formats.yaml_repair import parse_mended
-
-        mended = parse_mended(data, path)
-        return mended[0] if mended else None
-
-
-def _exact(document: Document, where: KeyPath) -> KeyPath:
-    """Return the path of the key that holds a command; a tool of one command has no steps."""
-    if where[:1] == ("steps",) and ("steps",) not in document.positions:
-        where = where[2:]
-    keys = (key for key in COMMAND_KEYS if (*where, key) in document.positions)
-    return (*where, *list(keys)[:1])
