@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tools import storage
 from tools.commands.tool.document import read_document
@@ -22,6 +22,10 @@ from tools.sources.files import SEVERAL, ToolFiles
 from tools.yamltext import MAX_BYTES, Document, DocumentError
 
 _NAME = re.compile(r"[^\W\d][\w.-]{0,63}", re.ASCII)
+
+
+_Told: TypeAlias = dict[tuple[Path | None, str], list[ToolProblem]]
+"""What is wrong, by file and table of the file."""
 
 
 class StoreError(Exception):
@@ -198,29 +202,28 @@ class ToolStore:
     @cached_property
     def _all(self) -> list[ToolFile]:
         tools, problems = self._loaded
-        found = [
-            self._usable(tool, tool.origin.path, problems) for tool in tools if tool.origin.path
-        ]
+        told: _Told = {}
+        for problem in problems:
+            told.setdefault((problem.path, problem.tool), []).append(problem)
+        found = [self._usable(tool, tool.origin.path, told) for tool in tools if tool.origin.path]
         usable = {file.path for file in found}
         for path, table in dict.fromkeys((p.path, p.tool) for p in problems if not p.warning):
             if path is not None and (path not in usable or path.suffix == SEVERAL):
-                found.append(self._unusable(path, table, problems))
+                found.append(self._unusable(path, table, told))
         order = [place for _, place in self._places]
         return sorted(
             found, key=lambda file: (order.index(self._place_of(file.path)), file.path, file.name)
         )
 
-    def _usable(
-        self, tool: ToolDefinition, path: Path, problems: Sequence[ToolProblem]
-    ) -> ToolFile:
-        own = _problems_of(path, tool.name if path.suffix == SEVERAL else "", problems)
+    def _usable(self, tool: ToolDefinition, path: Path, told: _Told) -> ToolFile:
+        own = tuple(told.get((path, tool.name if path.suffix == SEVERAL else ""), ()))
         scope = tool.origin.scope or Scope.LOCAL
         return ToolFile(tool.name, scope, path, tool, own, self._profile)
 
-    def _unusable(self, path: Path, table: str, problems: Sequence[ToolProblem]) -> ToolFile:
+    def _unusable(self, path: Path, table: str, told: _Told) -> ToolFile:
         """Stand for a file that defines nothing, or for a table of one, or what is around them."""
         name = table or (path.name if path.suffix == SEVERAL else _name_of(path))
-        own = _problems_of(path, table, problems)
+        own = tuple(told.get((path, table), ()))
         return ToolFile(name, self._scope_of(path), path, None, own, self._profile)
 
     def _place_of(self, path: Path) -> Path:
@@ -265,12 +268,6 @@ class ToolStore:
         storage.write_private(path, data, below=below)
         for entry, mode in modes:
             entry.chmod(mode)
-
-
-def _problems_of(
-    path: Path, table: str, problems: Sequence[ToolProblem]
-) -> tuple[ToolProblem, ...]:
-    return tuple(problem for problem in problems if (problem.path, problem.tool) == (path, table))
 
 
 def read_bytes(path: Path) -> bytes:
