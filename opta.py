@@ -1,10 +1,9 @@
 """The `opta` command: answers `--version`, cleans the import path, starts the command line.
 
-Until the path is clean, only modules are imported that the interpreter holds, or has loaded before
-it looks at any path: whatever else is imported could come from the directory the person stands in.
+Until the path is clean, only modules are imported that the interpreter has loaded before it looks
+at any path: whatever else is imported could come from the directory the person stands in.
 """
 
-import gc
 import os
 import site
 import sys
@@ -63,6 +62,8 @@ def main() -> int:
     if sys.argv[1:] == ["--version"]:
         return _print(f"opta {__version__}\n")
     isolate_import_path()
+    import gc
+
     gc.set_threshold(_COLLECT_EVERY, 20, 20)
     if hasattr(sys, "set_lazy_imports"):
         sys.set_lazy_imports("all")

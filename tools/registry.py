@@ -151,7 +151,7 @@ class ToolRegistry:
             return
         self._loaded = loaded
         definitions, problems = loaded
-        self._custom, conflicts = without_conflicts(definitions, self._builtins)
+        self._custom, conflicts = without_conflicts(definitions, wire_names(self._builtins))
         cap = self._settings.max_execution_ms
         self._file_problems = [*problems, *conflicts]
         if cap is not None:
@@ -233,10 +233,12 @@ def other_names(tool: ToolDefinition) -> tuple[str, ...]:
 
 
 def without_conflicts(
-    definitions: Iterable[ToolDefinition], builtins: Iterable[ToolDefinition]
+    definitions: Iterable[ToolDefinition], reserved: frozenset[str]
 ) -> tuple[list[ToolDefinition], list[ToolProblem]]:
-    """Keep the first tool of every name; say what happened to the others (X2, X13)."""
-    reserved = wire_names(builtins)
+    """Keep the first tool of every name; say what happened to the others (X2, X13).
+
+    No tool may have one of the `reserved` wire names, those of the built-in tools.
+    """
     kept: dict[str, ToolDefinition] = {}
     problems: list[ToolProblem] = []
     for tool in definitions:

@@ -54,6 +54,13 @@ def test_listing_tools_loads_neither_the_network_nor_the_screen():
     assert sorted(loaded & {"httpx2", "prompt_toolkit", "rich", "ruamel"}) == []
 
 
+def test_listing_tool_files_loads_neither_the_engine_nor_the_built_ins():
+    loaded = modules_of(RUN, "tool", "list")
+    assert "tools.commands.tool.showing" in loaded
+    engine = {"asyncio", "tools.engine.run", "tools.executor", "tools.builtin.run_command"}
+    assert sorted(loaded & engine) == []
+
+
 def test_one_job_loads_neither_the_screen_nor_the_token_counter(monkeypatch, tmp_path):
     with ModelServer([call("run_command", command="echo"), say("Done.")]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)

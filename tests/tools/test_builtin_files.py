@@ -12,7 +12,7 @@ import pytest
 from agent import tokens
 from tests.support.bench import BUILTINS, Bench
 from tests.support.soon import SOON_S
-from tools.builtin import all_builtins
+from tools.builtin import NAMES, all_builtins
 from tools.cost import Form, tools_cost
 from tools.definition import DiffDisplay, EffectKind, Outcome, ToolError
 from tools.files.workspace import FileProblem
@@ -40,6 +40,7 @@ def test_the_documented_set_is_there_with_its_costs_and_states():
         "write_file": (None, True),
     }
     names = [builtin.definition.name for builtin in all_builtins()]
+    assert names == list(NAMES)
     assert names == sorted(names)
     said = {name: BUILTINS[name].definition.description for name in BUILTINS}
     assert said["file_operations"].startswith("Read, write, edit, list, and delete files")

@@ -166,11 +166,10 @@ class ToolStore:
     @cached_property
     def refused(self) -> list[ToolProblem]:
         """Which tools may not have their names, and why (X13)."""
-        from tools.builtin import all_builtins
+        from tools.builtin import NAMES
         from tools.registry import without_conflicts
 
-        builtins = [builtin.definition for builtin in all_builtins()]
-        _, found = without_conflicts(self._loaded[0], builtins)
+        _, found = without_conflicts(self._loaded[0], frozenset(NAMES))
         return [problem for problem in found if not problem.warning]
 
     def path_for(self, name: str, scope: Scope) -> Path:
