@@ -91,7 +91,7 @@ class ToolRegistry:
         tools, problems = {tool.name: tool for tool in self._custom}, frozenset(self._problems)
         before, self._told = self._told, (tools, problems)
         if before is None:
-            return [str(problem) for problem in self._problems]
+            return [_unloaded(problem) for problem in self._problems]
         if before == self._told:
             return []
         new_problems = [problem for problem in self._problems if problem not in before[1]]
@@ -320,6 +320,11 @@ def _cut_notice(tool: ToolDefinition, cap_ms: int) -> ToolProblem:
     )
 
 
+def _unloaded(problem: ToolProblem) -> str:
+    unusable = problem.path is not None and not problem.warning
+    return f"Failed to load tool from {problem}" if unusable else str(problem)
+
+
 def _changes(
     before: Mapping[str, ToolDefinition],
     now: Mapping[str, ToolDefinition],
@@ -341,7 +346,7 @@ def _changes(
     names = {tool.origin.path: tool.name for tool in gone}
     for problem in new_problems:
         name = names.get(problem.path)
-        lines.append(f"tool broken: {name}: {problem}" if name else str(problem))
+        lines.append(f"tool broken: {name}: {problem}" if name else _unloaded(problem))
     return lines
 
 

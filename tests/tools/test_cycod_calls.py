@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -66,6 +67,15 @@ steps:
         "--- Step 1: make ---\nhi a 'b'; exit 9\nhi a 'b'; exit 9\n--- Step 2: count ---\n2"
     )
     assert (result.outcome, result.exit_code) == (Outcome.OK, 0)
+
+
+@pytest.mark.row("E25")
+async def test_a_file_that_cannot_be_read_is_told_and_the_others_work(project):
+    project.put("good", "bash: echo fine\n")
+    (project.tools / "bad.yml").write_text("name: bad\ndescription: [\n")
+    (line,) = project.registry.refresh()
+    assert re.fullmatch(r"Failed to load tool from \S*bad\.yml:3:\d+: .+", line)
+    assert (await project.call("good")).text == "fine"
 
 
 @pytest.mark.row("C121")

@@ -288,7 +288,7 @@ def test_the_first_refresh_tells_problems_even_when_tools_were_listed_before():
     files.problems = [ToolProblem(Path("/local/x.json"), "is empty")]
     made = registry(files)
     assert len(made.problems) == 1
-    assert made.refresh() == ["/local/x.json: is empty"]
+    assert made.refresh() == ["Failed to load tool from /local/x.json: is empty"]
     assert made.refresh() == []
 
 
