@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import jsonschema_rs
 import pytest
 
@@ -38,6 +42,15 @@ def test_the_examples_are_valid(path):
 )
 def test_what_the_reader_refuses_is_not_valid(text, said):
     assert not VALID.is_valid(parse(text, origin().path).data)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/json-tools.md"])
+def test_the_json_tools_of_the_documents_are_valid(page):
+    text = (Path(__file__).parents[2] / page).read_text()
+    tools = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+    assert tools
+    for tool in tools:
+        assert list(VALID.iter_errors(tool)) == []
 
 
 def test_it_is_a_json_schema_that_editors_read():
