@@ -134,6 +134,8 @@ FRAGMENTS = [
     ";", "&&", "|", "echo ", "printf ", "printf -v a ", "unset ", "declare ", "declare -i ",
     "export ", "let ", "local ", "test ", "x", "1", "for x in ", "; do ", "done", "if ", "; then ",
     "fi", "f() {", "}", "{ ", "!", "$x", "$1", "@(", 'x="1" ', "command ", "é", "\t",
+    "y=", "${y@P}", "${!y}", "read y ", "RANDOM=", "$((y))", "${a[$y]}", "[[ $y -eq 1 ]]", "set -- ",
+    "$1", "$(echo ", "declare -A ", "while read y; do ", "for y in ", "<<-E\n",
 ]  # fmt: skip
 AROUND = [
     "%s", 'echo "%s"', "echo $(%s)", "x=(%s)", "[[ %s ]]", "echo `%s`", "cat <<E\n%s\nE\n",
@@ -162,7 +164,7 @@ def test_text_that_resembles_a_script_is_refused_or_safe(
         script = template.render({"P": value})
     except TemplateError:
         return
-    code = (HazardKind.INNER_LANGUAGE, HazardKind.PROGRAM)
+    code = (HazardKind.INNER_LANGUAGE, HazardKind.PROGRAM, HazardKind.VARIABLE)
     if template.placeholders and not any(hazard.kind in code for hazard in template.hazards):
         Stage(tmp_path_factory.mktemp("stage")).run(script)
 
