@@ -134,8 +134,8 @@ FRAGMENTS = [
     ";", "&&", "|", "echo ", "printf ", "printf -v a ", "unset ", "declare ", "declare -i ",
     "export ", "let ", "local ", "test ", "x", "1", "for x in ", "; do ", "done", "if ", "; then ",
     "fi", "f() {", "}", "{ ", "!", "$x", "$1", "@(", 'x="1" ', "command ", "é", "\t",
-    "y=", "${y@P}", "${!y}", "read y ", "RANDOM=", "$((y))", "${a[$y]}", "[[ $y -eq 1 ]]", "set -- ",
-    "$1", "$(echo ", "declare -A ", "while read y; do ", "for y in ", "<<-E\n",
+    "y=", "${y@P}", "${!y}", "read y ", "RANDOM=", "$((y))", "${a[$y]}", "[[ $y -eq 1 ]]",
+    "set -- ", "$1", "$(echo ", "declare -A ", "while read y; do ", "for y in ", "<<-E\n",
 ]  # fmt: skip
 AROUND = [
     "%s", 'echo "%s"', "echo $(%s)", "x=(%s)", "[[ %s ]]", "echo `%s`", "cat <<E\n%s\nE\n",
