@@ -207,7 +207,7 @@ def test_a_rule_against_a_tool_is_one_against_what_is_made_of_it(examples, cloni
     for name in (examples.put(TOOLS + "clone-my-repo.yaml"), "setup"):
         refused = cloning(name)
         assert (refused.code, refused.out, examples.calls) == (1, "", [])
-        assert refused.err.startswith("opta: Not run: denied")
+        assert "Not run: denied" in refused.err
         assert f"rule {rule}" in refused.err
 
 
