@@ -191,9 +191,10 @@ class ToolRegistry:
             key=lambda tool: (scopes.index(tool.origin.scope), tool.name),
         )
         over = [tool.name for tool in wanted[limit:]]
+        off = frozenset(over)
         reason = f"over the limit of {limit} custom tools"
         limited = [
-            replace(entry, enabled=False, reason=reason) if entry.definition.name in over else entry
+            replace(entry, enabled=False, reason=reason) if entry.definition.name in off else entry
             for entry in entries
         ]
         return limited, over

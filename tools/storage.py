@@ -204,9 +204,9 @@ class AppendFile:
 
 
 def remove(path: Path) -> None:
-    """Delete one of opta's own files. Raises StorageError."""
+    """Delete one of opta's own files, if it is still there. Raises StorageError."""
     try:
-        path.unlink()
+        path.unlink(missing_ok=True)
     except OSError as error:
         raise _problem("delete", path, error) from error
 

@@ -349,3 +349,9 @@ async def test_what_was_shown_runs_even_when_the_file_changes_while_the_person_t
 async def test_the_command_runs_in_the_workspace(project):
     project.add("t", "pwd -P")
     assert Path((await project.call("t")).text) == Path(os.path.realpath(project.root))
+
+
+async def test_a_command_may_delete_the_file_that_its_arguments_came_in(project):
+    project.add("t", 'wc -c < "$OPTA_TOOL_ARGS_FILE"; rm "$OPTA_TOOL_ARGS_FILE"', {"x": TEXT})
+    result = await project.call("t", x="a" * 200_000)
+    assert (result.outcome, result.text.strip()) == (Outcome.OK, "200008")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -242,6 +243,22 @@ def test_an_expression_reaches_nothing_outside_and_leaves_nothing_behind():
     assert set(found) == {"undefined"}
     assert evaluate("globalThis.left = 1", {}) == 1
     assert evaluate("typeof left", {}) == "undefined"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that interrupt")
+def test_an_interrupt_leaves_no_answer_to_be_taken_for_that_of_the_next_expression():
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT_S / 10)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate("(() => { while (true) {} })()", {})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert evaluate("'mine'", {}) == "mine"
 
 
 @pytest.mark.parametrize(

@@ -351,3 +351,16 @@ def test_an_edit_keeps_comments_order_and_quotes():
     assert with_name(text, "n") == "# top\nname: n\nb: 'x' # why\na: [1, 2]\n"
     with pytest.raises(UnwritableError):
         edited("a: [", lambda data: None)
+
+
+@pytest.mark.parametrize("verb", ["add", "import"])
+def test_a_tool_of_another_program_is_hidden_by_the_new_one_and_stays(opta, verb):
+    theirs = "name: t\ndescription: D\nbash: echo theirs\n"
+    kept = opta.put("t.yaml", theirs, opta.root / ".cycod" / "tools")
+    mine = opta.put("mine.yaml", theirs.replace("theirs", "mine"), opta.root)
+    line = f"add --from-file {mine}" if verb == "add" else f"import {mine}"
+    ran = opta(f"tool {line} --override")
+    assert (ran.code, kept.read_text()) == (0, theirs)
+    told = ".cycod/tools/t.yaml:1 defines t too and stays as it is; the new one hides it.\n"
+    assert ran.err == told
+    assert opta("tool run t --trust").out == "mine\n"

@@ -244,6 +244,29 @@ environment: {secrets: [API_KEY]}
     assert "two: " in ran.err
 
 
+INNER = """\
+name: inner
+description: D
+bash: |
+  echo "key $API_KEY"
+environment: {secrets: [API_KEY]}
+"""
+OUTER = """\
+name: t
+description: D
+steps:
+  - {name: one, use-tool: inner}
+  - {name: two, bash: 'echo "passed on {one.output}"'}
+"""
+
+
+def test_what_a_tool_keeps_secret_is_masked_by_the_tool_that_uses_it(opta, monkeypatch):
+    monkeypatch.setenv("API_KEY", "hunter2hunter2")
+    put(opta, INNER, "inner")
+    put(opta, OUTER)
+    assert opta("tool run t").out == "key ****\npassed on key ****\n"
+
+
 TESTED = """\
 name: t
 description: D
@@ -304,6 +327,17 @@ def test_a_failure_says_what_was_expected_and_what_came_and_cleans_up(opta):
     assert "file: expected none to exist, there is none" in ran.out
     assert "skipped: elsewhere: it is for windows" in ran.out
     assert list(opta.root.iterdir()) == []
+
+
+def test_tests_of_one_name_are_told_each_with_its_own_result(opta):
+    again = (
+        "  - {name: code, parameters: {CODE: 4}, expected: {exit-code: 3}, cleanup: [rm made]}\n"
+    )
+    put(opta, TESTED + again + again.replace("CODE: 4", "CODE: 3"))
+    ran = opta("tool test t --yes --format json")
+    told = json.loads(ran.out)["tests"]
+    assert [test["status"] for test in told] == ["passed", "passed", "failed", "passed"]
+    assert ran.code == 1
 
 
 @pytest.mark.row("C211")

@@ -102,6 +102,20 @@ def test_aliases_and_steps_need_the_tools_they_name(opta):
     )
 
 
+def test_tools_that_use_each_other_are_told_with_the_whole_ring(opta):
+    use = "name: {}\ndescription: D\nsteps:\n  - {{name: s, use-tool: {}}}\n"
+    for name, used in (("a", "b"), ("b", "c"), ("self", "self"), ("outside", "a")):
+        opta.put(f"{name}.yaml", use.format(name, used))
+    opta.put("c.yaml", "name: c\ndescription: D\ntype: alias\nbase-tool: a\n")
+    message = "$.steps[0].use-tool: these tools use each other: "
+    assert f"{message}a -> b -> c -> a" in opta("tool validate a").out
+    assert f"{message}self -> self" in opta("tool validate self").out
+    assert "$.base-tool: these tools use each other: c -> a -> b -> c" in (
+        opta("tool validate c").out
+    )
+    assert opta("tool validate outside").code == 0
+
+
 HAZARDS = [
     ("bash: python3 -c \"print('{P}')\"", "3:26: $.bash", "read as code by python", "an argument"),
     ("bash: |\n  echo a\n  awk '/{P}/' f", "5:9: $.bash", "read as code by awk", "an argument"),

@@ -85,8 +85,10 @@ class ProcessGroup:
                 pipe.close()
             return
         self.terminate()
-        self._ending = threading.Thread(target=self._see_to_it, args=(tuple(pipes),))
-        self._ending.start()
+        ending = threading.Thread(target=self._see_to_it, args=(tuple(pipes),))
+        # Started before other threads can see it: one that was not cannot be joined.
+        ending.start()
+        self._ending = ending
 
     def join(self) -> None:
         """Wait until `end` is through, if it was called."""

@@ -84,6 +84,10 @@ class _Worker:
         except (OSError, ValueError):
             self.end()
             raise self._why_ended() from None
+        except BaseException:
+            # An interrupt: the answer that is still to come would be taken for the next script's.
+            self.end()
+            raise
         if kind == b"error":
             raise ScriptError(text)
         return text

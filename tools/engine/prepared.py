@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,7 +124,9 @@ class PreparedPlan:
         late = self.bindings.results is None and self.bindings.is_late(step.command.arguments)
         if not late:
             arguments = self.setting.tools.check(tool, arguments)
-        return PreparedPlan(ResolvedCall(self.call.id, tool, arguments), self.setting)
+        inner = PreparedPlan(ResolvedCall(self.call.id, tool, arguments), self.setting)
+        self.hide(inner.secrets())
+        return inner
 
     @property
     def timeout_ms(self) -> int:
@@ -180,6 +182,22 @@ class PreparedPlan:
             if not self.bindings.is_late(template)
         ]
         return Masker((*self.surroundings.secrets, *self.masked(known)))
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return what must not show, once steps have run also those values that they gave."""
+        late = [
+            text
+            for step in self.action.steps
+            for text in step.output.masked
+            if self.bindings.results is not None and self.bindings.is_late(text)
+        ]
+        return (*self.masker.secrets, *self.masked(late))
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Keep from being shown, from now on, what a tool that a step uses keeps secret (X105)."""
+        known = dict.fromkeys((*self.masker.secrets, *secrets))
+        if len(known) > len(self.masker.secrets):
+            self.masker = Masker(known)
 
     def masked(self, templates: list[str]) -> list[str]:
         """Return the values of templates that must not show; names may be of the environment."""

@@ -11,8 +11,7 @@ from pathlib import Path
 from tools.definition import Outcome, ToolResult
 
 TIMED_OUT_CODE = 124
-"""The exit code of a step that ran out of time, as timeout(1) has it."""
-
+"""The exit code of a step, and of a tool, that ran out of time, as timeout(1) has it."""
 
 TIMED_OUT = "timed out after {} ms"
 CYCOD_TIMED_OUT = "Command timed out after {}ms"

@@ -364,16 +364,22 @@ class _InnerTool:
             inner, self.grant, self.granted, run.context.progress, Clock(timeout_ms),
             outputs.extend if run.keep else None,
         ).run()  # fmt: skip
+        self.plan.hide(inner.secrets())
         result = ended.result
         options = OutputOptions()
         return Attempt(
             ok=result.success,
             text=run.masker.text(result.text),
-            output=b"\n".join(part for step in outputs if (part := step.output.rstrip(b"\n")))[
-                : options.limit_bytes
-            ],
+            output=_lines([step.output for step in outputs])[: options.limit_bytes],
             error=b"".join(step.error for step in outputs)[: options.limit_bytes],
             exit_code=1 if result.exit_code is None else result.exit_code,
             timed_out=result.outcome is Outcome.TIMED_OUT,
             full_output=result.full_output,
         )
+
+
+def _lines(outputs: Sequence[bytes]) -> bytes:
+    """Return outputs one after the other, each of them beginning a line."""
+    given = [output for output in outputs if output]
+    ended = [output if output.endswith(b"\n") else output + b"\n" for output in given[:-1]]
+    return b"".join((*ended, *given[-1:]))

@@ -46,7 +46,7 @@ def add(parsed: Parsed, context: Context) -> int:
         refuse_existing(name, scope, parsed, context)
     text = _text(parsed, name)
     if edits:
-        text = _edited_template(text, name, context)
+        text = _edited_template(text, context)
         if not text:
             context.note("Nothing was added: the text was not changed.")
             return FAILED
@@ -133,15 +133,22 @@ def refuse_existing(name: str, scope: Scope, parsed: Parsed, context: Context) -
 
 
 def save(name: str, path: Path, text: str, scope: Scope, context: Context) -> None:
-    """Write a tool file; a file of another name that held the tool goes away."""
+    """Write a tool file; a file of opta's own, of another name, that held the tool goes away.
+
+    One of another program stays: what opta writes is nearer and hides it.
+    """
     known = context.store.exists(name, scope)
     if (known is None or known.path != path) and path.exists():
         raise CommandError(
             f"{context.shown(path)} is there and defines another tool. Rename that file first."
         )
     context.store.write(path, text, scope)
-    if known is not None and known.path != path:
+    if known is None or known.path == path:
+        return
+    if context.store.owns(known.path):
         context.store.remove(known)
+    else:
+        context.note(f"{known.place} defines {name} too and stays as it is; the new one hides it.")
 
 
 def tell_warnings(tried: Trial, context: Context) -> None:
@@ -177,7 +184,7 @@ def _whole(name: str, data: dict[str, Any]) -> str:
         raise UsageError(f"this cannot be written into a tool file: {error}") from error
 
 
-def _edited_template(text: str, name: str, context: Context) -> str:
+def _edited_template(text: str, context: Context) -> str:
     """Return what the person made of a text; empty when that is nothing new."""
     changed = _final_newline(context.edit(text, ""))
     return "" if not changed.strip() or changed == text else changed

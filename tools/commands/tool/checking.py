@@ -14,6 +14,7 @@ from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import StoreError, ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
 from tools.definition import Scope, ToolDefinition
+from tools.engine.compose import MAX_DEPTH
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
 from tools.formats.yaml_repair import find_unquoted, with_blocks
@@ -27,8 +28,6 @@ OPTIONS = (
     Option("--detailed"),
     Option("--format", ("FORMAT",), choices=("text", "json")),
 )
-MOST_ALIASES = 10
-"""So many aliases may stand for each other (X128)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +156,50 @@ def _fix(file: ToolFile, data: bytes, context: Context) -> str:
 
 
 def _missing_tools(tool: ToolDefinition, tools: Mapping[str, ToolDefinition]) -> Iterator[_Note]:
-    """Yield the tools that this one needs and nobody has, and rings of aliases (X128, X129)."""
+    """Yield the tools that this one needs and nobody has, and rings of tools (X128, X129)."""
     match tool.action:
         case AliasAction(base=base):
-            message = _broken_chain(tool.name, base, tools)
+            message = _broken_chain(tool.name, base, tools) or _ring(tool.name, base, tools)
             if message:
                 yield _Note(("base-tool",), message)
         case PlanAction(steps=steps):
             for position, step in enumerate(steps):
-                command = step.command
-                if isinstance(command, UseTool) and command.name not in tools:
-                    message = f"there is no tool {command.name}{_near(command.name, tools)}"
+                if not isinstance(step.command, UseTool):
+                    continue
+                used = step.command.name
+                message = _ring(tool.name, used, tools)
+                if used not in tools:
+                    message = f"there is no tool {used}{_near(used, tools)}"
+                if message:
                     yield _Note(("steps", position, "use-tool"), message)
+
+
+def _ring(name: str, used: str, tools: Mapping[str, ToolDefinition]) -> str:
+    """Say how `used` leads back to `name`, the tool that uses it; empty when it does not."""
+    users = {used: name}
+    todo = [used]
+    while todo and name not in users:
+        user = todo.pop()
+        for other in _used(tools.get(user)):
+            if other not in users:
+                users[other] = user
+                todo.append(other)
+    if name not in users:
+        return ""
+    ring = [name]
+    while len(ring) == 1 or ring[-1] != name:
+        ring.append(users[ring[-1]])
+    return f"these tools use each other: {' -> '.join(reversed(ring))}"
+
+
+def _used(tool: ToolDefinition | None) -> list[str]:
+    """Return the names of the tools that a tool is made of."""
+    match tool.action if tool else None:
+        case AliasAction(base=base):
+            return [base]
+        case PlanAction(steps=steps):
+            return [step.command.name for step in steps if isinstance(step.command, UseTool)]
+    return []
 
 
 def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> str:
@@ -180,8 +211,8 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
         if base not in tools:
             return f"base tool {base} not found{_near(base, tools)}"
         chain.append(base)
-        if len(chain) > MOST_ALIASES:
-            return f"more than {MOST_ALIASES} aliases in a row"
+        if len(chain) > MAX_DEPTH:
+            return f"more than {MAX_DEPTH} tools stand for one another"
         action = tools[base].action
         if not isinstance(action, AliasAction):
             return ""

@@ -25,7 +25,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.output import visible
-from tools.engine.results import StepResult, StepState
+from tools.engine.results import TIMED_OUT_CODE, StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
 from tools.permissions.gate import NOT_GRANTED
@@ -41,8 +41,6 @@ _HOW_VALUES_PASS = (
     "Values are shown in place; a shell gets them in variables, which are set before the script "
     "and not exported."
 )
-TIMED_OUT_CODE = 124
-"""The exit code of a tool that ran out of time, as timeout(1) has it."""
 
 
 def run(parsed: Parsed, context: Context) -> int:

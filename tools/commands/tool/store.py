@@ -187,8 +187,12 @@ class ToolStore:
         self._check_own(file.path)
         self._change(file.scope, lambda: storage.remove(file.path))
 
+    def owns(self, path: Path) -> bool:
+        """Tell whether opta itself writes files there, and not another program."""
+        return path.parent in self._own.values()
+
     def _check_own(self, path: Path) -> None:
-        if path.parent not in self._own.values():
+        if not self.owns(path):
             raise StoreError(
                 f"{path} belongs to another program, and opta leaves it as it is. Change it by "
                 "hand, or copy the tool with `opta tool export` and `opta tool import`."

@@ -131,24 +131,25 @@ class _Runner:
         self.stopped = False
 
     async def run(self, tests: Sequence[ToolTest], *, stop: bool) -> list[TestReport]:
-        reports: dict[str, TestReport] = {}
-        groups: dict[str, list[ToolTest]] = {}
-        for one in tests:
-            groups.setdefault("" if stop else self._directory(one), []).append(one)
+        # By position: nothing keeps two tests of a file from having the same name.
+        reports: dict[int, TestReport] = {}
+        groups: dict[str, list[tuple[int, ToolTest]]] = {}
+        for position, one in enumerate(tests):
+            groups.setdefault("" if stop else self._directory(one), []).append((position, one))
 
-        async def in_order(members: Sequence[ToolTest]) -> None:
-            for one in members:
+        async def in_order(members: Sequence[tuple[int, ToolTest]]) -> None:
+            for position, one in members:
                 if self.stopped:
                     report = TestReport(one, Status.SKIPPED, ("an earlier test failed",))
                 else:
                     report = await self._one(one)
-                reports[one.name] = report
+                reports[position] = report
                 self.stopped = stop and (self.stopped or report.status is Status.FAILED)
 
         async with asyncio.TaskGroup() as group:
             for members in groups.values():
                 group.create_task(in_order(members))
-        return [reports[one.name] for one in tests]
+        return [reports[position] for position in range(len(tests))]
 
     def _directory(self, one: ToolTest) -> str:
         """Return the directory a test works in, as far as the file tells (X134)."""
