@@ -116,9 +116,9 @@ def test_any_text_can_be_parsed_and_keeps_its_pieces(source: str) -> None:
 )
 def test_a_long_template_is_parsed_quickly(piece: str) -> None:
     source = piece * (100_000 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     parse(source, NAMES)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_argument_lists_are_templates_word_by_word() -> None:
