@@ -25,7 +25,7 @@ from tools.definition import Invocation, Scope, ToolCall, ToolDefinition, ToolRe
 from tools.engine.output import visible
 from tools.engine.run import Observe
 from tools.events import Emit
-from tools.executor import ToolExecutor
+from tools.executor import Hooks, ToolExecutor
 from tools.permissions.gate import Answer, Choice, PermissionRequest
 from tools.permissions.rules import RuleSet, Verdict
 from tools.registry import ToolRegistry, ToolSettings
@@ -156,7 +156,7 @@ def _executor(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
         ),
-        observe=observe,
+        hooks=Hooks(observe=observe),
         by_hand=by_hand,
     )
     return _PersonExecutor(executor)

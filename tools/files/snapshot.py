@@ -117,11 +117,14 @@ class TreeWatcher:
     """Takes snapshots of one directory; what did not change is not read again.
 
     `root` is a real path. `known` are signatures and versions from earlier, whose content is kept
-    already. Not for use by two threads at once.
+    already. `apart` is a directory that is not looked into. Not for use by two threads at once.
     """
 
-    def __init__(self, root: Path, known: Mapping[str, Seen], keep: KeepContent) -> None:
+    def __init__(
+        self, root: Path, known: Mapping[str, Seen], keep: KeepContent, apart: Path | None = None
+    ) -> None:
         self.root = root
+        self._apart = "" if apart is None else os.fspath(apart)
         self._known = dict(known)
         self._keep = keep
         self._listings: dict[str, _Listing] = {}
@@ -183,7 +186,7 @@ class TreeWatcher:
             for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 ignored = ignores.ignored(f"{path}/{entry.name}", is_directory=is_directory)
-                if ignored or entry.name == ".git":
+                if ignored or entry.name == ".git" or f"{path}/{entry.name}" == self._apart:
                     continue
                 (directories if is_directory else files).append(entry.name)
         listing = _Listing(
