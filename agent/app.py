@@ -24,6 +24,7 @@ from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings import Settings
+from agent.undo import FileHistory
 from prompts import load
 from tools import storage
 from tools.builtin import all_builtins
@@ -32,7 +33,7 @@ from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form
 from tools.definition import ToolDefinition
 from tools.engine.environment import child_environment
-from tools.executor import ToolExecutor
+from tools.executor import Hooks, ToolExecutor
 from tools.files.workspace import Workspace
 from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.rules import Rule, RuleSet
@@ -132,12 +133,13 @@ def build_chat(
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
+    files = FileHistory(workspace, gate, enabled=settings.undo)
     executor = ToolExecutor(
         registry,
         gate,
         builtins,
         Services(workspace, environment, gate.rules, settings.max_execution_ms),
-        note_for=instructions.for_paths,
+        hooks=Hooks(before_run=files.before_change, note_for=instructions.for_paths),
     )
     return Chat(
         Parts(
@@ -146,6 +148,7 @@ def build_chat(
             make_model=lambda name: _make_model(settings, name),
             executor=executor,
             context=MessageContext(root, executor, instructions),
+            files=files,
             check_project=lambda: _check_project(trust, ask_trust),
             begin_session=_session_starter(root, settings, options),
             reopen_session=_session_opener(root, settings, options.kind),

@@ -26,6 +26,7 @@ from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelClient, ModelError, TextDelta
 from agent.session import Session
 from agent.streams import OutputError
+from agent.undo import FileHistory, told
 from tools.commands.tools import ToolsCommand
 from tools.cost import Form, form_of
 from tools.events import CallDecided, CallFinished
@@ -48,6 +49,7 @@ class Parts:
     make_model: Callable[[str], ModelClient]
     executor: ToolExecutor
     context: MessageContext
+    files: FileHistory
     check_project: Callable[[], Awaitable[str]]
     begin_session: Callable[[str, Tell], Session]
     reopen_session: Callable[[str, Tell], Session]
@@ -85,6 +87,7 @@ class Chat:
         """Set the front end's event sink, and tell it what the settings warn of."""
         self._show = show
         self.gate.tell = lambda text: self.notice(text, Level.WARNING)
+        self._parts.files.tell = self.notice
         for text in self._parts.warnings:
             self._tell(Notice(text, Level.WARNING))
 
@@ -128,21 +131,37 @@ class Chat:
         context = await self._parts.context.take(
             text, first=not self.conversation.messages, tell=self.notice
         )
-        self.last_outcome = await run_turn(
-            UserMessage(text, context),
-            model=model,
-            executor=self._parts.executor,
-            conversation=self.conversation,
-            limits=self.limits,
-            emit=self.emit,
-            standing=self._parts.context.standing,
-        )
+        self._parts.files.begin(self.session.id, text)
+        try:
+            self.last_outcome = await run_turn(
+                UserMessage(text, context),
+                model=model,
+                executor=self._parts.executor,
+                conversation=self.conversation,
+                limits=self.limits,
+                emit=self.emit,
+                standing=self._parts.context.standing,
+            )
+        finally:
+            self._parts.files.end()
         return self.last_outcome
 
     async def run_as_person(self, command: str) -> None:
         """Run a shell command that the person typed; the model sees it with the next message."""
         if command:
             await self._parts.context.run_as_person(command, self.emit)
+
+    async def restore_files(self, *, undoing: bool) -> str:
+        """Take back what the last turn did to files, or put it again; say what was done.
+
+        Raises VersionsError.
+        """
+        files = self._parts.files
+        restored = await (files.undo if undoing else files.redo)(self.session.id)
+        text = told(restored, undoing=undoing)
+        if restored is not None and restored.done:
+            self._parts.context.tell_done(text)
+        return text
 
     def goodbye(self) -> str:
         """The way back, for printing on exit; empty when nothing was recorded."""
@@ -189,6 +208,7 @@ class Chat:
 
     async def aclose(self) -> None:
         """Close the model's connections and the journal."""
+        await self._parts.files.aclose()
         self.session.journal.close()
         if self._model is not None:
             await self._model.aclose()

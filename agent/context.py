@@ -68,6 +68,10 @@ class MessageContext:
         """Let the next message say where it is: the conversation came from another directory."""
         self._waiting.append(self.standing())
 
+    def tell_done(self, what: str) -> None:
+        """Let the next message say what the person did to files meanwhile."""
+        self._waiting.append(f"<user_action>\n{what}\n</user_action>")
+
     def forget(self) -> None:
         """Begin anew: another conversation is about to start."""
         self._waiting.clear()

@@ -1,8 +1,9 @@
-"""`opta sessions list|show|export|rm`: earlier sessions by hand."""
+"""`opta sessions list|show|export|rm|undo|redo`: earlier sessions by hand."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import json
 import time
@@ -15,8 +16,13 @@ from agent.events import ContextCompacted
 from agent.journal import Recording, replay
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.session import SessionError, SessionSummary
+from agent.undo import FileHistory, Restored, told
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
+from tools.files.versions import VersionsError
+from tools.files.workspace import Workspace
+from tools.permissions.gate import PermissionGate
+from tools.permissions.rules import RuleSet
 
 SHOWN_LINES = 12
 LISTED = 50
@@ -49,6 +55,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     removing = commands.add_parser("rm", help="remove sessions for good")
     removing.add_argument("id", nargs="+", metavar="ID")
     removing.set_defaults(action=_remove)
+
+    for name, undoing, does in (
+        ("undo", True, "take back what the last turn of a session changed in files"),
+        ("redo", False, "put again what was taken back"),
+    ):
+        restoring = commands.add_parser(name, help=does)
+        restoring.add_argument(
+            "id", nargs="?", default="", metavar="ID", help="a session; else the newest here"
+        )
+        restoring.set_defaults(action=_restore, undoing=undoing)
 
     for command in (showing, exporting):
         command.add_argument("id", metavar="ID", help="an id, or as much of it as is unique")
@@ -125,6 +141,36 @@ def _remove(args: argparse.Namespace, out: TextIO) -> int:
     if args.format == "json":
         _write_json(out, {"removed": [path.stem for path in paths]})
     return 0
+
+
+def _restore(args: argparse.Namespace, out: TextIO) -> int:
+    """Put files back by hand; 1 where nothing was, or not all of it."""
+    path = session.find(args.id) if args.id else _newest_here()
+    info = session.load(path).info
+    if info is None:
+        raise SessionError(f"The session {path.stem} does not say which directory it worked in.")
+    workspace = Workspace(Path(info.cwd))
+    history = FileHistory(workspace, PermissionGate(RuleSet((), workspace.root), None))
+
+    async def restore() -> Restored | None:
+        try:
+            return await (history.undo if args.undoing else history.redo)(path.stem)
+        finally:
+            await history.aclose()
+
+    try:
+        restored = asyncio.run(restore())
+    except VersionsError as error:
+        raise SessionError(str(error)) from error
+    out.write(f"{told(restored, undoing=args.undoing)}\n")
+    return 0 if restored is not None and not restored.kept else 1
+
+
+def _newest_here() -> Path:
+    newest = next(session.summaries(_current_directory(), 1), None)
+    if newest is None:
+        raise SessionError("There are no sessions in this directory. Name one by its id.")
+    return newest.path
 
 
 def _write_session(args: argparse.Namespace, out: TextIO, *, shown_lines: int | None) -> int:

@@ -64,6 +64,7 @@ class Settings:
     skip_permissions: bool
     rules: tuple[Rule, ...]
     switches: Mapping[str, bool]
+    undo: bool
     show_token_costs: bool
     load_custom_tools: bool
     max_execution_ms: int | None
@@ -411,6 +412,7 @@ def _settings(
         skip_permissions=get("skip_permissions"),
         rules=tuple(rule for layer in layers for rule in layer.rules),
         switches=switches,
+        undo=get("undo"),
         show_token_costs=get("tools.showTokenCosts"),
         load_custom_tools=get("tools.autoLoadCustomTools"),
         max_execution_ms=get("tools.maxExecutionTime"),

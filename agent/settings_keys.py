@@ -124,6 +124,10 @@ _ALL = (
         "auto_deny", Kind.RULES, (), "deny tools with a tag (tool:run)",
         flag="--auto-deny", file=False,
     ),
+    Key(
+        "undo", Kind.SWITCH, True, "keep what files held before each turn, for /undo",
+        project=False,
+    ),
     Key("tools.showTokenCosts", Kind.SWITCH, True, "show token costs in /tools"),
     Key("tools.autoLoadCustomTools", Kind.SWITCH, True, "load custom tools"),
     Key("tools.maxExecutionTime", Kind.INTEGER, None, "longest time of any tool, in ms"),

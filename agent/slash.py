@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
+from tools.files.versions import VersionsError
 from tools.formats import CODEX
 from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
@@ -49,6 +50,8 @@ async def run(chat: Chat, text: str) -> str:
         return f"There is no command /{name}. /help lists them."
     try:
         return await command.handler(chat, rest.strip())
+    except VersionsError as error:
+        return str(error)
     except ModelError as error:
         return " ".join(filter(None, [str(error), error.next_step]))
 
@@ -152,6 +155,14 @@ async def _compact(chat: Chat, rest: str) -> str:
     return await chat.compact(rest)
 
 
+async def _undo(chat: Chat, _: str) -> str:
+    return await chat.restore_files(undoing=True)
+
+
+async def _redo(chat: Chat, _: str) -> str:
+    return await chat.restore_files(undoing=False)
+
+
 async def _resume(chat: Chat, rest: str) -> str:
     return chat.resume(rest)
 
@@ -190,6 +201,8 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand("clear", "start over with an empty conversation", _clear),
     SlashCommand("compact", "summarise the conversation to make room", _compact, "[what to keep]"),
+    SlashCommand("undo", "take back what the last turn changed in files", _undo),
+    SlashCommand("redo", "put again what was taken back", _redo),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),
     SlashCommand("exit", "leave; the session can be resumed", _exit),

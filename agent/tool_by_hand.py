@@ -18,7 +18,7 @@ from tools.engine.environment import child_environment
 from tools.engine.output import visible
 from tools.engine.run import Observe
 from tools.events import Emit
-from tools.executor import ToolExecutor
+from tools.executor import Hooks, ToolExecutor
 from tools.files.workspace import Workspace
 from tools.permissions.gate import Answer, Choice, PermissionGate, PermissionRequest
 from tools.permissions.rules import RuleSet, Verdict
@@ -75,7 +75,7 @@ def make_executor(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
         ),
-        observe=observe,
+        hooks=Hooks(observe=observe),
         by_hand=by_hand,
     )
     return _PersonExecutor(executor)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -49,6 +49,24 @@ MAX_RUNNING = 32
 _FAILURE_CHARS = 1000
 
 
+async def _nothing(invocation: Invocation) -> None:
+    """Wait for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What else happens around calls.
+
+    `before_run` is waited for before each call that was allowed. `note_for` gets the paths a call
+    touched and returns text to add to its result for the model (directory instructions on first
+    touch), or nothing. `observe` gets what the steps of every custom tool gave.
+    """
+
+    before_run: Callable[[Invocation], Awaitable[None]] = _nothing
+    note_for: Callable[[Iterable[Path]], str] = lambda _: ""
+    observe: Observe | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class OtherTools:
     """The tools that a custom tool may be made of: all that are known, on or off."""
@@ -84,22 +102,15 @@ class ToolExecutor:
         builtins: Mapping[str, Builtin],
         services: Services,
         *,
-        note_for: Callable[[Iterable[Path]], str] = lambda _: "",
-        observe: Observe | None = None,
+        hooks: Hooks | None = None,
         by_hand: bool = False,
     ) -> None:
-        """Make an executor.
-
-        `note_for` gets the paths a call touched and returns text to add to its result for the
-        model (directory instructions on first touch), or nothing. `observe` gets what the steps
-        of every custom tool gave. `by_hand` lets interactive tools talk to the person.
-        """
+        """Make an executor. `by_hand` lets interactive tools talk to the person."""
         self.registry = registry
         self.gate = gate
         self._builtins = builtins
         self._services = services
-        self._note_for = note_for
-        self._observe = observe
+        self._hooks = hooks or Hooks()
         self._by_hand = by_hand
 
     def batch(self, calls: Sequence[ToolCall], emit: Emit) -> CallBatch:
@@ -140,12 +151,13 @@ class ToolExecutor:
             root=self._services.workspace.root,
             child_env=self._services.child_env,
             tools=OtherTools(self.registry),
-            observe=self._observe,
+            observe=self._hooks.observe,
             by_hand=self._by_hand,
         )
 
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
         """Run one allowed call and turn every failure into a result."""
+        await self._hooks.before_run(ready.invocation)
         emit(CallStarted(ready.call, ready.invocation.title))
         try:
             result = await ready.invocation.run(
@@ -155,7 +167,7 @@ class ToolExecutor:
             raise
         except Exception as error:
             return _failure(error)
-        note = self._note_for(_touched(ready.invocation))
+        note = self._hooks.note_for(_touched(ready.invocation))
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
 
     def _builtin(self, definition: ToolDefinition) -> Builtin | None:

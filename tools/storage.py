@@ -141,6 +141,18 @@ def write_private(path: Path, data: bytes, below: Path | None = None) -> None:
         raise _problem("write", path, error) from error
 
 
+def private_file(path: Path) -> Path:
+    """Make sure that `path` is a private file of one's own, empty where it is new; return it.
+
+    For what a library opens by its path. Counts as a use of the file, by its modification time.
+    Raises StorageError.
+    """
+    AppendFile(path).close()
+    with suppress(OSError):
+        os.utime(path)
+    return path
+
+
 class AppendFile:
     """A private file that only grows. Each write is there whole, or not at all."""
 

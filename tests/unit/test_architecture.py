@@ -49,7 +49,7 @@ LAYERS = (
     ("agent.retry",),
     ("agent.compaction",),
     ("agent.loop",),
-    ("agent.journal", "agent.session", "agent.context"),
+    ("agent.journal", "agent.session", "agent.context", "agent.undo"),
     ("agent.ui",),
     ("agent.configuration", "agent.project"),
     ("agent.chat",),

@@ -73,6 +73,11 @@ class Directory:
         except FileNotFoundError:
             return None
 
+    def is_directory(self, name: str) -> bool:
+        """Tell whether `name` is a directory itself, not a link to one. Raises OSError."""
+        found = self.status(name)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
     def open_regular(self, name: str) -> int:
         """Open a regular file for reading and return its descriptor, which the caller closes.
 
@@ -94,24 +99,29 @@ class Directory:
             raise
         return descriptor
 
-    def replace(self, name: str, data: bytes, check: Callable[[], None]) -> os.stat_result:
+    def replace(
+        self, name: str, data: bytes, check: Callable[[], None], mode: int | None = None
+    ) -> os.stat_result:
         """Put `data` in the place of `name` and return the new state.
 
         All is written and synced to a temporary file first; `check` is called immediately before
         it takes the name, and may raise to prevent that. The new file has the mode, owner and
-        extended attributes of the old. Raises OSError, UnsafeFile, and what `check` raises.
+        extended attributes of the old; `mode` sets other permission bits. Raises OSError,
+        UnsafeFile, and what `check` raises.
         """
         old = self.status(name)
         if old is not None:
             _check_regular(old)
         temporary = _TEMPORARY.format(secrets.token_hex(8))
-        mode = 0o600 if old is not None else 0o666
-        descriptor = os.open(self._at(temporary), _CREATE, mode, dir_fd=self._handle)
+        made = 0o600 if old is not None or mode is not None else 0o666
+        descriptor = os.open(self._at(temporary), _CREATE, made, dir_fd=self._handle)
         try:
             with open(descriptor, "wb", buffering=0) as file:
                 _write_all(file.fileno(), data)
                 if old is not None:
                     self._take_over(file.fileno(), name, old)
+                if mode is not None and os.name == "posix":
+                    os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
                 state = os.fstat(file.fileno())
             check()

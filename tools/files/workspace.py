@@ -171,6 +171,57 @@ class Workspace:
             raise self._problem("delete", path, error) from error
         self.seen.pop(path, None)
 
+    def put_back(
+        self,
+        grant: Grant,
+        call: ResolvedCall,
+        path: Path,
+        data: bytes | None,
+        mode: int,
+        expected_digest: str,
+    ) -> None:
+        """Give a file an earlier content and permission bits; None deletes it (R21).
+
+        `expected_digest` is the sha256 (hex) of what it must hold now, empty where nothing may be
+        there: whatever came in between is kept. Raises GrantError, FileProblem.
+        """
+        grant.check(call)
+
+        def check() -> None:
+            if self._digest_now(path) != expected_digest:
+                raise FileProblem("was changed since")
+
+        try:
+            check()
+            with Directory(path.parent, create=data is not None) as directory:
+                if data is None:
+                    directory.delete(path.name)
+                else:
+                    directory.replace(path.name, data, check, mode)
+        except (OSError, UnsafeFile) as error:
+            raise self._problem("write", path, error) from error
+
+    def put_back_directory(
+        self, grant: Grant, call: ResolvedCall, path: Path, *, there: bool
+    ) -> None:
+        """Make a directory, or delete it where it is empty. Raises GrantError, FileProblem."""
+        grant.check(call)
+        try:
+            with Directory(path if there else path.parent, create=there) as directory:
+                if not there and directory.is_directory(path.name):
+                    directory.delete(path.name)
+        except (OSError, UnsafeFile) as error:
+            raise self._problem("delete", path, error) from error
+
+    def _digest_now(self, path: Path) -> str:
+        try:
+            with self.open(path) as file:
+                if os.fstat(file.fileno()).st_nlink > 1:
+                    raise FileProblem("has several names (hard links)")
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except FileMissing:
+            return ""
+
     def _inside(self, path: Path, *, writing: bool) -> bool:
         readable = () if writing else self.also_readable
         return any(is_within(path, directory) for directory in (self.root, *readable))

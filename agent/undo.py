@@ -1,0 +1,312 @@
+"""Takes the changes a turn made to files back, and puts them again: `/undo` and `/redo`.
+
+The files are looked at before the first call of a turn that may change any, and after the turn:
+so it also covers what commands did. Whatever was changed since is left as it is, and told (R21).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools import storage
+from tools.actions import BuiltinAction
+from tools.definition import (
+    Effect,
+    EffectKind,
+    Invocation,
+    Origin,
+    ResolvedCall,
+    Source,
+    TextDisplay,
+    ToolDefinition,
+    ToolResult,
+)
+from tools.engine.output import sanitize
+from tools.files.snapshot import DIRECTORY, Change, Seen, Snapshot, TreeWatcher
+from tools.files.versions import FileVersions, RecordedTurn, TurnState, VersionsError
+from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.gate import PermissionGate
+from tools.permissions.grant import Grant
+
+TITLE_CHARS = 60
+_TOLD_AFTER_S = 1.0
+_PUT_BACK = ToolDefinition(
+    "put_back", "Give files an earlier content.", {}, BuiltinAction("put_back"),
+    Origin(Source.BUILTIN, "opta"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What `/undo` or `/redo` did: `done` are lines such as `a.py (deleted)`, by path."""
+
+    title: str
+    done: tuple[str, ...]
+    kept: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn that is running. `written` are paths that file tools named, relative to the root."""
+
+    session: str
+    title: str
+    before: asyncio.Task[Snapshot | None]
+    changing: bool = False
+    written: set[str] = field(default_factory=set)
+
+
+class FileHistory:
+    """The changes of the turns in one workspace.
+
+    `tell` shows a line to the person. `enabled` False keeps nothing. Where the files cannot be
+    kept the turn goes on without, and says so once.
+    """
+
+    def __init__(self, workspace: Workspace, gate: PermissionGate, *, enabled: bool = True) -> None:
+        self.tell: Callable[[str], None] = lambda text: None
+        self._workspace = workspace
+        self._gate = gate
+        self._enabled = enabled
+        self._turn: _Turn | None = None
+        self._looking: asyncio.Task[Snapshot | None] | None = None
+        self._recording: asyncio.Task[None] | None = None
+        self._using = asyncio.Lock()
+        self._leaving = False
+        self._versions: FileVersions | None = None
+        self._watcher: TreeWatcher | None = None
+        self._remembered: dict[str, Seen] = {}
+
+    def begin(self, session: str, title: str) -> None:
+        """A turn begins: look at the files while the model answers."""
+        if self._enabled:
+            line = " ".join(title.split())
+            shown = line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+            self._looking = asyncio.create_task(self._look())
+            self._turn = _Turn(session, shown, self._looking)
+
+    async def before_change(self, invocation: Invocation) -> None:
+        """Wait until the files were looked at, before the first call that may change some."""
+        turn = self._turn
+        if turn is None or all(e.kind is EffectKind.READ for e in invocation.effects):
+            return
+        turn.changing = True
+        finished, _ = await asyncio.wait([turn.before], timeout=_TOLD_AFTER_S)
+        if not finished:
+            self.tell("Keeping a copy of the files for /undo (only what changed is read again).")
+        before = await asyncio.shield(turn.before)
+        if before is not None and before.incomplete:
+            await self._follow(turn, before, _written(invocation, self._workspace.root))
+
+    def end(self) -> None:
+        """The turn is over: look again and keep what it changed, without anyone waiting."""
+        turn, self._turn = self._turn, None
+        if turn is not None and turn.changing:
+            self._recording = asyncio.create_task(self._record(turn, self._recording))
+
+    async def undo(self, session: str) -> Restored | None:
+        """Take back the newest turn of a session that changed files; None where there is none.
+
+        Raises VersionsError.
+        """
+        return await self._restore(session, TurnState.UNDONE)
+
+    async def redo(self, session: str) -> Restored | None:
+        """Put again what was taken back last; None where nothing was. Raises VersionsError."""
+        return await self._restore(session, TurnState.DONE)
+
+    async def settle(self) -> None:
+        """Wait until what the last turn changed is written down."""
+        if self._recording is not None:
+            await asyncio.wait([self._recording])
+
+    async def aclose(self) -> None:
+        """Finish what is being kept, and close the file."""
+        await self.settle()
+        self._leaving = True
+        if self._looking is not None:
+            await asyncio.wait([self._looking])
+        async with self._using:
+            if self._versions is not None:
+                self._versions.close()
+                self._versions = None
+
+    async def _look(self) -> Snapshot | None:
+        await self.settle()
+        async with self._using:
+            return await asyncio.to_thread(self._snapshot)
+
+    def _snapshot(self) -> Snapshot | None:
+        try:
+            watcher, versions = self._open()
+            if self._workspace.root in (Path.home(), Path("/")):
+                return Snapshot(incomplete="it is your home directory")
+            taken = watcher.snapshot(lambda: not self._leaving)
+            if not taken.incomplete:
+                versions.remember(self._remembered, taken.files)
+                self._remembered = taken.files
+        except (VersionsError, OSError, RuntimeError) as error:
+            self._give_up(error)
+            return None
+        return taken
+
+    def _open(self) -> tuple[TreeWatcher, FileVersions]:
+        if self._versions is None or self._watcher is None:
+            self._versions = FileVersions(self._workspace.root)
+            self._remembered = self._versions.known()
+            self._watcher = TreeWatcher(
+                self._workspace.root, self._remembered, self._versions.keep,
+                apart=storage.state_dir().resolve(),
+            )  # fmt: skip
+        return self._watcher, self._versions
+
+    def _give_up(self, error: Exception) -> None:
+        self._enabled = False
+        self.tell(f"/undo is not available in this session: {error}")
+
+    async def _follow(self, turn: _Turn, before: Snapshot, paths: set[str]) -> None:
+        """Look at files before a tool writes them, where the tree as a whole is too large."""
+        new = paths - turn.written
+        turn.written |= new
+        async with self._using:
+            if self._watcher is not None and new:
+                _add(before, await asyncio.to_thread(self._watcher.snapshot_of, new))
+
+    async def _record(self, turn: _Turn, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        before = await turn.before
+        if before is None:
+            return
+        async with self._using:
+            try:
+                await asyncio.to_thread(self._compare, turn, before)
+            except (VersionsError, OSError) as error:
+                self._give_up(error)
+
+    def _compare(self, turn: _Turn, before: Snapshot) -> None:
+        watcher, versions = self._open()
+        if before.incomplete:
+            after = watcher.snapshot_of(turn.written)
+        else:
+            after = self._snapshot() or before
+        changes, uncovered = before.changes_to(after), before.uncovered(after)
+        if changes or uncovered:
+            versions.record(turn.session, turn.title, changes, uncovered)
+
+    async def _restore(self, session: str, wanted: TurnState) -> Restored | None:
+        await self.settle()
+        async with self._using:
+            _, versions = await asyncio.to_thread(self._open)
+            undoing = wanted is TurnState.UNDONE
+            turn = versions.last_done(session) if undoing else versions.last_undone(session)
+            if turn is None:
+                return None
+            changes = [Change(c.path, c.after, c.before) if undoing else c for c in turn.changes]
+            restored = await self._put_back(versions, turn, changes)
+            if restored.done or not restored.kept:
+                versions.mark(turn, wanted)
+            return restored
+
+    async def _put_back(
+        self, versions: FileVersions, turn: RecordedTurn, changes: list[Change]
+    ) -> Restored:
+        """Do what the person asked for: shown, not asked, with a grant of the gate (R48)."""
+        call = ResolvedCall(f"undo-{uuid.uuid4().hex[:8]}", _PUT_BACK, {"turn": turn.id})
+        done: list[str] = []
+        kept = list(turn.uncovered)
+
+        async def run(grant: Grant, _: Callable[[str], None]) -> ToolResult:
+            put = _PutBack(self._workspace, versions, grant, call)
+            for change in _in_order(changes):
+                try:
+                    done.append(await asyncio.to_thread(put.change, change))
+                except (FileProblem, VersionsError) as error:
+                    kept.append((change.path, str(error)))
+            return ToolResult(f"{len(done)} files put back")
+
+        effects = tuple(self._effect(change.path) for change in changes)
+        invocation = Invocation(f"put back {turn.title}", effects, TextDisplay(""), run)
+        decision = self._gate.authorise_person(call, invocation, "typed by you")
+        if decision.grant is not None:
+            await invocation.run(decision.grant, lambda text: None)
+        return Restored(turn.title, tuple(sorted(filter(None, done))), tuple(sorted(kept)))
+
+    def _effect(self, path: str) -> Effect:
+        return self._workspace.effect(EffectKind.WRITE, self._workspace.root / path, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _PutBack:
+    """Puts single files back for one granted call."""
+
+    workspace: Workspace
+    versions: FileVersions
+    grant: Grant
+    call: ResolvedCall
+
+    def change(self, change: Change) -> str:
+        """Turn what a path is (`before`) into what it shall be (`after`); return what was done.
+
+        Raises FileProblem, VersionsError.
+        """
+        path = self.workspace.root / change.path
+        shown = sanitize(change.path)
+        if DIRECTORY in (change.before, change.after):
+            there = change.after is not None
+            self.workspace.put_back_directory(self.grant, self.call, path, there=there)
+            return ""
+        wanted = change.after
+        data = None if wanted is None else self.versions.content(wanted.digest)
+        self.workspace.put_back(
+            self.grant, self.call, path, data, 0 if wanted is None else wanted.mode,
+            "" if change.before is None else change.before.digest.hex(),
+        )  # fmt: skip
+        if wanted is None:
+            return f"{shown} (deleted)"
+        return f"{shown} (made again)" if change.before is None else f"{shown} (changed)"
+
+
+def told(restored: Restored | None, *, undoing: bool) -> str:
+    """Say what was done, for the person and for the model."""
+    if restored is None:
+        return "No turn changed files." if undoing else "Nothing was taken back."
+    verb, way_back = ("Took back", "redo") if undoing else ("Put again", "undo")
+    what = f"what “{sanitize(restored.title)}” changed: {_files(len(restored.done))}"
+    lines = [f"{verb} {what}. To reverse it: {way_back}."]
+    lines += [f"  {line}" for line in restored.done]
+    if restored.kept:
+        lines.append("Left as they are:")
+        lines += [f"  {sanitize(path)}: {reason}" for path, reason in restored.kept]
+    return "\n".join(lines)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _in_order(changes: Iterable[Change]) -> list[Change]:
+    """Deletions from the inside out, then directories from the outside in, then files."""
+
+    def place(change: Change) -> tuple[int, int, str]:
+        depth = change.path.count("/")
+        is_directory = DIRECTORY in (change.before, change.after)
+        if change.after is None:
+            return (1 if is_directory else 0, -depth, change.path)
+        return (2 if is_directory else 3, depth, change.path)
+
+    return sorted(changes, key=place)
+
+
+def _written(invocation: Invocation, root: Path) -> set[str]:
+    paths = (Path(e.value) for e in invocation.effects if e.kind is EffectKind.WRITE)
+    return {path.relative_to(root).as_posix() for path in paths if path.is_relative_to(root)}
+
+
+def _add(taken: Snapshot, more: Snapshot) -> None:
+    taken.files.update(more.files)
+    taken.left_out.update(more.left_out)
