@@ -21,7 +21,6 @@ from tools.engine.arguments import argument_text
 from tools.engine.commands import Shown
 from tools.engine.harmless import can_harm
 from tools.engine.hazards import HazardKind
-from tools.engine.isolation import memory
 from tools.engine.isolation.choice import Demands, Isolation
 from tools.engine.needs import Need, about_needs, declared_needs, effects_of
 from tools.engine.plan import PlannedStep
@@ -180,6 +179,8 @@ def _note(plan: PreparedPlan, walls: Confinement | None) -> str:
 
 
 def _about_memory(max_bytes: int, plan: PreparedPlan, walls: Confinement | None) -> str:
+    from tools.engine.isolation import memory
+
     if walls is not None and walls.level is Level.CONTAINER:
         return memory.about(max_bytes, memory.MemoryMeans(memory.Reach.TREE, "container"))
     path = plan.surroundings.env.get("PATH", os.defpath)

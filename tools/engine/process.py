@@ -28,7 +28,7 @@ from tools.engine.capture import Capture, Captured
 from tools.engine.foreground import LentTerminal, waiting
 from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now
 from tools.engine.isolation.enter import Entered
-from tools.engine.isolation.wrap import Request
+from tools.engine.isolation.request import Request
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
 from tools.permissions.grant import Grant
 from tools.storage import StorageError
@@ -51,6 +51,7 @@ GRACE_S = 0.2
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _AFTER_KILL_S = 1.0
 _POLL_S = 0.001
+_LOOK_CLOSER_S = 0.001
 _LAST_CHUNKS = 16
 
 
@@ -200,6 +201,9 @@ class _Run:
         self._read_the_rest()
         for stream, capture in self._filtered:
             capture.add(stream.finish())
+        if timed_out:
+            # Removing a container asks its engine, which takes its time.
+            await asyncio.to_thread(self._entered.stop)
         if self._entered.is_guarded:
             await self._end_all()
             self._remarks = tuple(self._entered.leave())
@@ -210,7 +214,7 @@ class _Run:
     def abandon(self) -> None:
         """End the group in the background and forget its output."""
         self._take_terminal()
-        self._group.end(self._release(), self._entered.leave)
+        self._group.end(self._release(), self._entered.abandon)
         self._stdout.discard()
         self._stderr.discard()
 
@@ -231,12 +235,14 @@ class _Run:
         )
 
     async def _end_all(self) -> None:
-        """Wait until nothing of the group runs: walls hold for as long as something does."""
-        for signal_all, seconds in ((None, GRACE_S), (self._group.kill, _AFTER_KILL_S)):
-            if signal_all is not None:
-                signal_all()
+        """End the group and wait until nothing of it runs: what is found then stays so."""
+        for end, seconds in ((self._group.terminate, GRACE_S), (self._group.kill, _AFTER_KILL_S)):
             deadline = time.monotonic() + seconds
-            while not self._group.over():
+            look_closer = time.monotonic() + _LOOK_CLOSER_S
+            while not self._group.empty():
+                end()
+                if time.monotonic() > look_closer and self._group.over():
+                    return
                 if time.monotonic() > deadline:
                     break
                 await asyncio.sleep(_POLL_S)

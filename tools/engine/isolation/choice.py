@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.confinement import (
     ANY,
@@ -23,7 +24,9 @@ from tools.confinement import (
     Survey,
 )
 from tools.definition import ToolError
-from tools.engine.isolation.proof import Proof, prove
+
+if TYPE_CHECKING:
+    from tools.engine.isolation.proof import Proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,8 @@ class Isolation:
         return self._tried(ENGINES, self.settings.engine)
 
     def _tried(self, backends: tuple[Backend, ...], chosen: str) -> list[Proof]:
+        from tools.engine.isolation.proof import prove
+
         path = self.environ.get("PATH", os.defpath)
         proofs: list[Proof] = []
         for backend in backends:

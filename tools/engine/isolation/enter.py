@@ -9,10 +9,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from tools.confinement import Backend, Confinement, Level, Walls
-from tools.engine.isolation import container, memory
 from tools.engine.isolation.guard import Guard
-from tools.engine.isolation.proof import prove
-from tools.engine.isolation.wrap import Request, Wrapped, in_sandbox
+from tools.engine.isolation.request import Request
 
 
 class Entered:
@@ -20,7 +18,7 @@ class Entered:
 
     def __init__(self, request: Request, confinement: Confinement | None) -> None:
         """Make everything ready. Raises OSError, StorageError."""
-        self._opened, self._after = ExitStack(), ExitStack()
+        self._opened, self._after, self._stops = ExitStack(), ExitStack(), ExitStack()
         self._guard = Guard(())
         self.argv, self.env = request.argv, dict(request.env)
         self.descriptors = request.descriptors
@@ -29,6 +27,8 @@ class Entered:
                 self._confine(request, confinement)
             in_container = confinement is not None and confinement.level is Level.CONTAINER
             if request.max_memory_bytes is not None and not in_container:
+                from tools.engine.isolation import memory
+
                 found = memory.means(request.env.get("PATH", os.defpath))
                 self.argv = self._after.enter_context(
                     memory.limited(self.argv, request.max_memory_bytes, found)
@@ -47,6 +47,15 @@ class Entered:
         """Close what only the child needs."""
         self._opened.close()
 
+    def stop(self) -> None:
+        """Stop what a signal to the process group does not: a container. This may take seconds."""
+        self._stops.close()
+
+    def abandon(self) -> None:
+        """Do what `stop` and `leave` do, with nobody there to be told."""
+        self.stop()
+        self.leave()
+
     def leave(self) -> list[str]:
         """Clear up; return lines about what was taken away. Does nothing the second time."""
         self._after.close()
@@ -54,6 +63,9 @@ class Entered:
         return guard.take_back()
 
     def _confine(self, request: Request, confinement: Confinement) -> None:
+        from tools.engine.isolation.proof import prove
+        from tools.engine.isolation.wrap import in_sandbox
+
         walls = confinement.survey(confinement.writable, confinement.readable)
         self._guard = Guard(walls.guarded)
         proof = prove(confinement.backend, request.env.get("PATH", os.defpath), confinement.image)
@@ -69,11 +81,14 @@ class Entered:
             confinement.backend, proof.program, shown, request,
             network=confinement.network, files=self._opened,
         )  # fmt: skip
-        self._take(wrapped, request)
+        self.argv, self.env = wrapped.argv, wrapped.env
+        self.descriptors = (*request.descriptors, *wrapped.descriptors)
 
     def _contain(
         self, request: Request, confinement: Confinement, walls: Walls, program: tuple[str, ...]
     ) -> None:
+        from tools.engine.isolation import container
+
         engine, *limits = program
         name = container.new_name()
         options = container.options(
@@ -83,16 +98,11 @@ class Entered:
         preserved = []
         if confinement.backend is Backend.PODMAN and request.descriptors:
             preserved = ["--preserve-fds", str(max(request.descriptors) - 2)]
-        argv = container.argv(
+        self.argv = container.argv(
             (engine,), confinement.image, request.argv, name=name, cwd=request.cwd,
             variables=_own_variables(request.env), options=[*limits, *options, *preserved],
         )  # fmt: skip
-        self._after.callback(container.remove, (engine,), name, dict(os.environ))
-        self._take(Wrapped(argv, dict(request.env)), request)
-
-    def _take(self, wrapped: Wrapped, request: Request) -> None:
-        self.argv, self.env = wrapped.argv, wrapped.env
-        self.descriptors = (*request.descriptors, *wrapped.descriptors)
+        self._stops.callback(container.remove, (engine,), name, dict(os.environ))
 
 
 def _own_variables(env: Mapping[str, str]) -> list[str]:

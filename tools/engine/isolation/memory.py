@@ -19,8 +19,6 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from tools.engine.isolation.proof import find
-
 _MOUNT = Path("/sys/fs/cgroup")
 _PROBE_LIMIT = 16 * 1024 * 1024
 _PROBE_TIMEOUT_S = 20
@@ -88,6 +86,8 @@ def limited(argv: Sequence[str], max_bytes: int, found: MemoryMeans) -> Iterator
 
 @cache
 def _means(path: str) -> MemoryMeans:
+    from tools.engine.isolation.proof import find
+
     if sys.platform != "linux":
         return MemoryMeans(Reach.NONE, "this system has no limit that opta knows")
     candidates = [

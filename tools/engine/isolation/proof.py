@@ -19,7 +19,8 @@ from tools import storage
 from tools.confinement import ENGINES, Backend, Walls
 from tools.engine.isolation import bubblewrap, container, seatbelt, seccomp
 from tools.engine.isolation.inside import WRITES
-from tools.engine.isolation.wrap import Request, in_sandbox
+from tools.engine.isolation.request import Request
+from tools.engine.isolation.wrap import in_sandbox
 
 _TIMEOUT_S = 20
 _INSIDE = Path(__file__).with_name("inside.py")

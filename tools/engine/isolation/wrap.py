@@ -12,6 +12,7 @@ from pathlib import Path
 from tools import storage
 from tools.confinement import Backend, Walls
 from tools.engine.isolation import bubblewrap, landlock, seatbelt, seccomp
+from tools.engine.isolation.request import Request
 
 _REACH_OUT = frozenset({
     "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY",
@@ -23,18 +24,6 @@ _REACH_OUT = frozenset({
 _CLOSED = tuple(map(Path, ("/tmp", "/var/tmp", "/run")))
 
 _TEMP_VARIABLES = ("TMPDIR", "TEMP", "TMP")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A process as its tool wants it. `reads` are files of opta's that it must be able to read."""
-
-    argv: tuple[str, ...]
-    cwd: Path
-    env: Mapping[str, str]
-    descriptors: tuple[int, ...] = ()
-    max_memory_bytes: int | None = None
-    reads: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
