@@ -311,3 +311,29 @@ def test_the_effects_are_what_rules_see(plans, needs):
     security = Security(isolation="sandbox", permissions=("filesystem:write:out",))
     _, invocation = made.prepare(bash("a"), security=security)
     assert [e.kind for e in invocation.effects] == [EffectKind.EXECUTE, EffectKind.WRITE]
+
+
+@pytest.mark.row("C326", "C330")
+async def test_same_as_user_and_none_are_plain_processes_and_none_is_said(plans):
+    made = plans()
+    for security in (Security(), Security(isolation="none"), Security("same-as-user")):
+        _, invocation = made.prepare(bash("a"), security=security)
+        assert invocation.confinement is None
+        said = any("isolation: none is the same as process" in w for w in invocation.warnings)
+        assert said == (security.isolation == "none")
+        result = await made.run(bash("a", "id -u"), security=security)
+        assert result.text == str(os.geteuid())
+
+
+async def test_a_container_that_runs_out_of_time_is_removed(plans, needs, image, monkeypatch):
+    monkeypatch.setenv("HOME", places.own_home())
+    needs("podman", image)
+    made = plans(engine="podman", image=image)
+    step = bash("a", "echo begun; sleep 300")
+    step = dataclasses.replace(step, command=dataclasses.replace(step.command, kind="sh"))
+    contained = Security(isolation="container")
+    result = await made.run(step, security=contained, timeout_ms=3000)
+    assert result.outcome is Outcome.TIMED_OUT
+    listing = ["podman", "ps", "-a", "--format", "{{.Names}}"]
+    listed = subprocess.run(listing, capture_output=True, text=True, check=True)
+    assert "opta-" not in listed.stdout
