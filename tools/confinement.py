@@ -86,7 +86,8 @@ class Confinement:
     """How the processes of one call are confined.
 
     `writable` are directories and files, absolute; `readable` are shown although they hold
-    secrets. `image` is for containers only. `note` tells a person of it in one line.
+    secrets. `program` is what was tried and starts the backend, with the options it needs here;
+    `image` is for containers only. `note` tells a person of it in one line.
     """
 
     level: Level
@@ -95,5 +96,6 @@ class Confinement:
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     network: bool = False
+    program: tuple[str, ...] = ()
     image: str = ""
     note: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -98,6 +99,32 @@ def test_required_refuses_where_nothing_works_and_says_what_to_do(bench):
         made.prepare("run_command", command="true")
     assert "install the package bubblewrap" in str(e.value)
     assert "Nothing was done" in str(e.value)
+
+
+def test_a_program_of_the_project_does_not_pose_as_the_sandbox(workspace):
+    (workspace / "bin").mkdir()
+    (workspace / "bin" / "bwrap").write_text('#!/bin/sh\ntouch "$HOME/posed"\n')
+    (workspace / "bin" / "bwrap").chmod(0o755)
+    for path in (str(workspace / "bin"), "bin", ""):
+        chooser = isolation(workspace, backend="bubblewrap", path=path)
+        with pytest.raises(ToolError, match="there is no bwrap on PATH"):
+            chooser.for_command()
+    assert not (workspace.parent / "posed").exists()
+
+
+async def test_a_tool_s_own_path_does_not_choose_the_sandbox(plans, needs):
+    from tools.actions import PlanEnvironment
+
+    needs("bubblewrap")
+    made = plans(backend="bubblewrap")
+    fake = made.root / "bwrap"
+    fake.write_text("#!/bin/sh\necho posed\n")
+    fake.chmod(0o755)
+    environment = PlanEnvironment(variables={"PATH": f"{made.root}:/usr/bin:/bin"})
+    result = await made.run(
+        bash("a", "echo fine"), security=Security(isolation="sandbox"), environment=environment
+    )
+    assert result.text == "fine"
 
 
 def test_auto_goes_on_without_and_says_so_once(workspace):
@@ -290,19 +317,37 @@ def test_the_reach_of_a_memory_limit_is_what_was_seen(monkeypatch):
     assert "each process, not of all" in memory.about(2**28, alone)
 
 
-@pytest.mark.row("C92", "C315")
+FAMILY = """
+import os, signal, sys
+pids = []
+for _ in range(int(sys.argv[1])):
+    ready, done = os.pipe()
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        held = bytearray(30_000_000)
+        os.write(done, b"x")
+        signal.pause()
+    os.close(done)
+    os.read(ready, 1)
+running = [pid for pid in pids if os.waitpid(pid, os.WNOHANG)[0] == 0]
+print(len(pids) - len(running), "ended")
+for pid in running:
+    os.kill(pid, 9)
+"""
+"""Children that each hold 30 MB at the same time; it tells how many of them were ended."""
+
+
+@pytest.mark.row("C92")
 async def test_a_memory_limit_holds_for_all_processes_together(plans):
     if memory.means(os.environ["PATH"]).reach is not memory.Reach.TREE:
         pytest.skip("no control group can be made here: a limit holds per process")
     made = plans()
-    one = "python3 -c 'import time; b = bytearray(40_000_000); print(len(b)); time.sleep(1)'"
-    step = bash("a", f"{one} & {one} & {one} & wait")
+    step = bash("a", f"python3 -c {shlex.quote(FAMILY)} {{COUNT}}")
     more = {"max_memory_bytes": 64 * 1024**2, "timeout_ms": 30_000}
-    result = await made.run(step, **more)
-    assert result.text.count("40000000") < 3
-    _, invocation = made.prepare(step, **more)
+    assert (await made.run(step, arguments={"COUNT": "1"}, **more)).text == "0 ended"
+    assert (await made.run(step, arguments={"COUNT": "4"}, **more)).text != "0 ended"
+    _, invocation = made.prepare(step, arguments={"COUNT": "1"}, **more)
     assert "64 MB for all its processes together" in invocation.preview.note
-    assert (await made.run(bash("a", one), **more)).text == "40000000"
 
 
 def test_the_effects_are_what_rules_see(plans, needs):

@@ -174,17 +174,16 @@ def _note(plan: PreparedPlan, walls: Confinement | None) -> str:
     ]
     limit = plan.call.tool.limits.max_memory_bytes
     if limit is not None:
-        notes.append(_about_memory(limit, plan, walls))
+        notes.append(_about_memory(limit, walls))
     return " ".join(note for note in notes if note)
 
 
-def _about_memory(max_bytes: int, plan: PreparedPlan, walls: Confinement | None) -> str:
+def _about_memory(max_bytes: int, walls: Confinement | None) -> str:
     from tools.engine.isolation import memory
 
     if walls is not None and walls.level is Level.CONTAINER:
         return memory.about(max_bytes, memory.MemoryMeans(memory.Reach.TREE, "container"))
-    path = plan.surroundings.env.get("PATH", os.defpath)
-    return memory.about(max_bytes, memory.means(path))
+    return memory.about(max_bytes, memory.means(os.environ.get("PATH", os.defpath)))
 
 
 def _title(plan: PreparedPlan, call: ResolvedCall) -> str:

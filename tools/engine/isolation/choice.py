@@ -129,7 +129,10 @@ class Isolation:
     def _tried(self, backends: tuple[Backend, ...], chosen: str) -> list[Proof]:
         from tools.engine.isolation.proof import prove
 
-        path = self.environ.get("PATH", os.defpath)
+        # What the project brings along must not pose as the program that walls it in (R10).
+        entries = self.environ.get("PATH", os.defpath).split(os.pathsep)
+        real = [(entry, Path(os.path.realpath(entry))) for entry in entries if entry]
+        path = os.pathsep.join(e for e, place in real if not place.is_relative_to(self.root))
         proofs: list[Proof] = []
         for backend in backends:
             if chosen in (ANY, backend):
@@ -143,7 +146,7 @@ class Isolation:
         *, network: bool,
     ) -> Confinement:  # fmt: skip
         return Confinement(
-            level, proof.backend, self.survey, writable, readable, network,
+            level, proof.backend, self.survey, writable, readable, network, proof.program,
             self.settings.image if level is Level.CONTAINER else "",
             _note(level, proof, writable, self.root, network=network),
         )  # fmt: skip

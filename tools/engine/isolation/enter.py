@@ -29,7 +29,7 @@ class Entered:
             if request.max_memory_bytes is not None and not in_container:
                 from tools.engine.isolation import memory
 
-                found = memory.means(request.env.get("PATH", os.defpath))
+                found = memory.means(os.environ.get("PATH", os.defpath))
                 self.argv = self._after.enter_context(
                     memory.limited(self.argv, request.max_memory_bytes, found)
                 )
@@ -63,33 +63,27 @@ class Entered:
         return guard.take_back()
 
     def _confine(self, request: Request, confinement: Confinement) -> None:
-        from tools.engine.isolation.proof import prove
         from tools.engine.isolation.wrap import in_sandbox
 
         walls = confinement.survey(confinement.writable, confinement.readable)
         self._guard = Guard(walls.guarded)
-        proof = prove(confinement.backend, request.env.get("PATH", os.defpath), confinement.image)
-        if not proof.available:
-            raise OSError(f"{confinement.backend} does not work any more: {proof.reason}")
         if confinement.level is Level.CONTAINER:
-            self._contain(request, confinement, walls, proof.program)
+            self._contain(request, confinement, walls)
             return
         _check_program(request)
         shown = Walls(walls.writable, (*walls.read_only, *request.reads), walls.hidden,
                       walls.guarded)  # fmt: skip
         wrapped = in_sandbox(
-            confinement.backend, proof.program, shown, request,
+            confinement.backend, confinement.program, shown, request,
             network=confinement.network, files=self._opened,
         )  # fmt: skip
         self.argv, self.env = wrapped.argv, wrapped.env
         self.descriptors = (*request.descriptors, *wrapped.descriptors)
 
-    def _contain(
-        self, request: Request, confinement: Confinement, walls: Walls, program: tuple[str, ...]
-    ) -> None:
+    def _contain(self, request: Request, confinement: Confinement, walls: Walls) -> None:
         from tools.engine.isolation import container
 
-        engine, *limits = program
+        engine, *limits = confinement.program
         name = container.new_name()
         options = container.options(
             confinement.backend, walls, request.reads, network=confinement.network,
