@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from agent import log
 from agent.chat import Chat, Parts, Tell
-from agent.configuration import codex_config, read_settings, tool_files
+from agent.configuration import codex_config, isolation_of, read_settings, tool_files
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
@@ -36,6 +36,7 @@ from tools.engine.environment import child_environment
 from tools.executor import Hooks, ToolExecutor
 from tools.files.workspace import Workspace
 from tools.permissions.gate import Approver, PermissionGate
+from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import TrustReport
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
@@ -66,6 +67,7 @@ class Options:
             "base_url": "base_url",
             "api": "api",
             "mode": "mode",
+            "sandbox": "sandbox",
             "max_turns": "max_turns",
             "max_tokens_total": "max_tokens_total",
             "skip_permissions": "skip_permissions",
@@ -134,18 +136,19 @@ def build_chat(
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
     files = FileHistory(workspace, gate, enabled=settings.undo)
+    isolation = isolation_of(root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX)
     executor = ToolExecutor(
         registry,
         gate,
         builtins,
-        Services(workspace, environment, gate.rules, settings.max_execution_ms),
+        Services(workspace, environment, gate.rules, settings.max_execution_ms, isolation),
         hooks=Hooks(before_run=files.before_change, note_for=instructions.for_paths),
     )
     return Chat(
         Parts(
             model_name=settings.model,
             base_url=settings.base_url,
-            make_model=lambda name: _make_model(settings, name),
+            make_model=lambda name: make_model(settings, name),
             executor=executor,
             context=MessageContext(root, executor, instructions),
             files=files,
@@ -208,7 +211,8 @@ def _gate(root: Path, settings: Settings, approver: Approver | None) -> Permissi
     )
 
 
-def _make_model(settings: Settings, name: str) -> ModelClient:
+def make_model(settings: Settings, name: str) -> ModelClient:
+    """Return the client for the model `name`; nothing is sent yet. Raises ModelError."""
     options = ModelOptions(
         max_output_tokens=settings.max_output_tokens,
         body=settings.request,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import USAGE, UserError
 from agent.settings import Settings, SettingsError, load_settings
@@ -13,6 +14,9 @@ from tools.definition import Scope
 from tools.sources.codex_config import user_config
 from tools.sources.files import SEVERAL, tool_places
 
+if TYPE_CHECKING:
+    from tools.engine.isolation.choice import Isolation
+
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
     """Read all settings. Raises UserError with the place of what is wrong."""
@@ -20,6 +24,16 @@ def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settin
         return load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
+
+
+def isolation_of(
+    root: Path, settings: Settings, in_auto_sandbox: Callable[[], bool] = lambda: False
+) -> Isolation:
+    """Return what chooses the walls of processes; see `Isolation` for `in_auto_sandbox`."""
+    from tools.engine.isolation.choice import Isolation
+    from tools.files.walls import survey
+
+    return Isolation(root, survey, settings.isolation, in_auto_sandbox=in_auto_sandbox)
 
 
 def codex_config(settings: Settings) -> Path:

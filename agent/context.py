@@ -46,7 +46,8 @@ class MessageContext:
 
     async def run_as_person(self, command: str, emit: Emit) -> None:
         """Run a shell command that the person typed; what it printed goes along later."""
-        result = await self._call("run_command", emit, command=command)
+        # The sandbox is for what the model wants; the settings may require it for all.
+        result = await self._call("run_command", emit, command=command, unsandboxed=True)
         self._add_output(command, result)
 
     def take_up(self, call: ToolCall, result: ToolResult) -> None:
@@ -88,7 +89,7 @@ class MessageContext:
         tell(f"attached {path} ({_lines(result.text)})")
         return f'<file path="{path}">\n{result.text}\n</file>'
 
-    async def _call(self, tool: str, emit: Emit, **arguments: str) -> ToolResult:
+    async def _call(self, tool: str, emit: Emit, **arguments: str | bool) -> ToolResult:
         call = ToolCall(f"{BY_PERSON}{uuid.uuid4().hex[:8]}", tool, json.dumps(arguments))
         return await self._executor.run_as_person(call, emit)
 

@@ -106,9 +106,14 @@ def _add_permission_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
     group.add_argument(
-        "--mode", choices=["ask", "accept-edits", "plan"],
-        help="what needs no question: reads (ask), also edits in this directory (accept-edits); "
-        "plan allows reads only",
+        "--mode", "--permission-mode", choices=["ask", "accept-edits", "auto-sandbox", "plan"],
+        help="what needs no question: reads (ask), also edits in this directory (accept-edits), "
+        "also commands in a sandbox without network (auto-sandbox); plan allows reads only",
+    )  # fmt: skip
+    group.add_argument(
+        "--sandbox", choices=["auto", "required", "off"],
+        help="run the model's commands in a sandbox: where there is one, always or not at all, or "
+        "(off) only in the mode auto-sandbox",
     )  # fmt: skip
     group.add_argument(
         "--dangerously-skip-permissions", dest="skip_permissions", action="store_true",

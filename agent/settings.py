@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.settings_keys import KEYS, Key, Kind, checked, from_environment, nearest_key
 from tools import storage
+from tools.confinement import IsolationSettings, Sandboxing
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.trust import ProjectFileError, read_project_file
@@ -63,6 +64,7 @@ class Settings:
     mode: Mode
     skip_permissions: bool
     rules: tuple[Rule, ...]
+    isolation: IsolationSettings
     switches: Mapping[str, bool]
     undo: bool
     show_token_costs: bool
@@ -380,6 +382,10 @@ def _api_key(values: dict[str, _Value], environ: Mapping[str, str]) -> str:
     return written.value if address is None or address.rank <= written.rank else variable
 
 
+def _paths(texts: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(Path(text).expanduser() for text in texts)
+
+
 def _settings(
     values: dict[str, _Value], layers: list[_Layer], environ: Mapping[str, str]
 ) -> Settings:
@@ -411,6 +417,15 @@ def _settings(
         mode=Mode(get("mode")),
         skip_permissions=get("skip_permissions"),
         rules=tuple(rule for layer in layers for rule in layer.rules),
+        isolation=IsolationSettings(
+            sandbox=Sandboxing(get("sandbox")),
+            backend=get("sandbox_backend"),
+            network=get("sandbox_network"),
+            write=_paths(get("sandbox_write")),
+            read=_paths(get("sandbox_read")),
+            engine=get("container_engine"),
+            image=get("container_image"),
+        ),
         switches=switches,
         undo=get("undo"),
         show_token_costs=get("tools.showTokenCosts"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ class Kind(StrEnum):
     CHOICE = "one of"
     RULES = "a list of permission rules"
     NAMES = "a list of names of settings"
+    PATHS = "a list of paths, absolute or beginning with ~"
     MAPPING = "a mapping"
     TEXTS = "a mapping of names to text"
 
@@ -104,7 +106,8 @@ _ALL = (
     Key("price_per_1000", Kind.PRICE, 0.001, "dollars per 1000 tokens in /tools tokens"),
     Key(
         "mode", Kind.CHOICE, "ask", "what is allowed without a question",
-        choices=("ask", "accept-edits", "plan"), env=("OPTA_MODE",), flag="--mode", project=False,
+        choices=("ask", "accept-edits", "auto-sandbox", "plan"), env=("OPTA_MODE",), flag="--mode",
+        project=False,
     ),
     Key(
         "skip_permissions", Kind.SWITCH, False, "answer permission questions with yes",
@@ -127,6 +130,35 @@ _ALL = (
     Key(
         "undo", Kind.SWITCH, True, "keep what files held before each turn, for /undo",
         project=False,
+    ),
+        "sandbox", Kind.CHOICE, "off", "run the model's commands in a sandbox: where there is one, "
+        "always, only in the mode auto-sandbox", choices=("auto", "required", "off"),
+        env=("OPTA_SANDBOX",), flag="--sandbox", project=False,
+    ),
+    Key(
+        "sandbox_backend", Kind.CHOICE, "auto", "what makes the sandbox",
+        choices=("auto", "bubblewrap", "landlock", "seatbelt"), env=("OPTA_SANDBOX_BACKEND",),
+        project=False,
+    ),
+    Key(
+        "sandbox_network", Kind.SWITCH, False, "let sandboxed commands use the network",
+        project=False,
+    ),
+    Key(
+        "sandbox_write", Kind.PATHS, (), "what sandboxed commands may write besides the workspace",
+        project=False,
+    ),
+    Key(
+        "sandbox_read", Kind.PATHS, (), "secret files that sandboxed commands may read",
+        project=False,
+    ),
+    Key(
+        "container_engine", Kind.CHOICE, "auto", "what runs tools with isolation: container",
+        choices=("auto", "podman", "docker"), env=("OPTA_CONTAINER_ENGINE",), project=False,
+    ),
+    Key(
+        "container_image", Kind.TEXT, "", "the image they run in; it is not fetched",
+        env=("OPTA_CONTAINER_IMAGE",), project=False,
     ),
     Key("tools.showTokenCosts", Kind.SWITCH, True, "show token costs in /tools"),
     Key("tools.autoLoadCustomTools", Kind.SWITCH, True, "load custom tools"),
@@ -217,8 +249,9 @@ def _fits(key: Key, value: Any) -> bool:
             texts = key.kind is Kind.TEXTS and all(isinstance(v, str) for v in value.values())
             return texts or key.kind is Kind.MAPPING
         case list() | tuple():
-            listed = key.kind in (Kind.RULES, Kind.NAMES)
-            return listed and all(isinstance(item, str) for item in value)
+            listed = key.kind in (Kind.RULES, Kind.NAMES, Kind.PATHS)
+            texts = listed and all(isinstance(item, str) for item in value)
+            return texts and (key.kind is not Kind.PATHS or all(map(_is_path, value)))
         case _:
             return False
 
@@ -231,6 +264,10 @@ def _text_fits(key: Key, text: str) -> bool:
             return text.isprintable() and _is_url(text)
         case _:
             return key.kind is Kind.CHOICE and text in key.choices
+
+
+def _is_path(text: str) -> bool:
+    return text.isprintable() and (text == "~" or text.startswith("~/") or Path(text).is_absolute())
 
 
 def _is_url(text: str) -> bool:

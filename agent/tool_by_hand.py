@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
+from agent.configuration import isolation_of
 from agent.settings import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
@@ -74,6 +75,7 @@ def make_executor(
         Services(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
+            isolation=isolation_of(store.root, settings),
         ),
         hooks=Hooks(observe=observe),
         by_hand=by_hand,

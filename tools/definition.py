@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.actions import Action
+from tools.confinement import Confinement
 
 if TYPE_CHECKING:
     from tools.permissions.grant import Grant
@@ -84,7 +85,7 @@ class Limits:
 class Security:
     """What a definition declares about rights (C59-C62).
 
-    `privilege`: same-as-user, reduced, elevated. `isolation`: none, process, container.
+    `privilege`: same-as-user, reduced, elevated. `isolation`: none, process, sandbox, container.
     `permissions` are templates such as `filesystem:write:{DIR}`.
     """
 
@@ -295,7 +296,8 @@ class Invocation:
     made again, and asked about, when that call has run. `hazards` say in words what makes this
     call, with its values, a high risk (X85, X88, X89). `uses` are the tools it is made of: the
     base of an alias, the tools of its steps. A rule against one of them is a rule against the call.
-    `permissions` are those that the tool declares to need (X121).
+    `permissions` are those that the tool declares to need (X121). `confinement` is what its
+    processes run behind, None where they run as the user.
     """
 
     title: str
@@ -307,6 +309,7 @@ class Invocation:
     exclusive: frozenset[str] = frozenset()
     dependent: bool = False
     uses: tuple[ToolDefinition, ...] = ()
+    confinement: Confinement | None = None
     permissions: tuple[str, ...] = ()
 
 

@@ -153,7 +153,17 @@ class ToolExecutor:
             tools=OtherTools(self.registry),
             observe=self._hooks.observe,
             by_hand=self._by_hand,
+            isolation=self._services.isolation,
         )
+
+    async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
+        """Do what `prepare` does in a thread, and tell the person what came of it."""
+        try:
+            return await asyncio.to_thread(self.prepare, resolved)
+        finally:
+            isolation = self._services.isolation
+            for line in isolation.news() if isolation is not None else ():
+                self.gate.tell(line)
 
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
         """Run one allowed call and turn every failure into a result."""
@@ -278,7 +288,7 @@ class CallBatch:
             if position not in self._resolved:
                 self._resolved[position] = self._executor.resolve(self._calls[position])
             # Preparing reads files (for a diff, say): not on the loop that draws the screen.
-            return await asyncio.to_thread(self._executor.prepare, self._resolved[position])
+            return await self._executor.prepare_aside(self._resolved[position])
         except Exception as error:
             return _failure(error)
 

@@ -7,6 +7,7 @@ modes nor owners mean this, only the refusal of links remains.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import shutil
@@ -14,6 +15,7 @@ import stat
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 try:
@@ -269,6 +271,20 @@ def data_descriptor(data: bytes) -> int:
         os.close(descriptor)
         raise _problem("write", Path(f"descriptor {descriptor}"), error) from error
     return descriptor
+
+
+@cache
+def session_temp() -> Path:
+    """Return a directory that this process alone has, removed when it exits. Raises StorageError.
+
+    What runs in a sandbox sees it as the temporary directory.
+    """
+    try:
+        path = Path(tempfile.mkdtemp(prefix="opta-")).resolve()
+    except OSError as error:
+        raise _problem("create a directory in", Path(tempfile.gettempdir()), error) from error
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 def remove_tree(path: Path) -> None:

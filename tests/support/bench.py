@@ -40,7 +40,8 @@ class Bench:
 
     def prepare(self, name: str, **arguments: Any) -> tuple[Invocation, Grant]:
         call = self.resolved(name, arguments)
-        return BUILTINS[name].prepare(call, self.services), mint(call, "test")
+        invocation = BUILTINS[name].prepare(call, self.services)
+        return invocation, mint(call, "test", invocation.confinement)
 
     async def finish(self, prepared: tuple[Invocation, Grant]) -> ToolResult:
         invocation, grant = prepared

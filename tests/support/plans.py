@@ -21,7 +21,9 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.environment import child_environment
+from tools.engine.isolation.choice import Isolation
 from tools.engine.run import prepare_plan
+from tools.files.walls import survey
 from tools.permissions.grant import mint
 from tools.schema import check_arguments
 
@@ -49,6 +51,7 @@ class Plans:
         self.progress = []
         self.times = []
         self.steps = []
+        self.isolation = Isolation(root, survey)
 
     def show(self, text):
         self.progress.append(text)
@@ -78,12 +81,14 @@ class Plans:
         return call, prepare_plan(
             call, root=self.root, child_env=child_environment(os.environ), tools=self,
             observe=lambda steps: self.steps.__setitem__(slice(None), steps),
+            isolation=self.isolation,
         )  # fmt: skip
 
     async def run(self, *steps, **more):
         try:
             call, invocation = self.prepare(*steps, **more)
-            return await invocation.run(mint(call, "test"), self.show)
+            grant = mint(call, "test", invocation.confinement)
+            return await invocation.run(grant, self.show)
         except ToolError as error:
             return ToolResult(str(error), Outcome.ERROR)
 

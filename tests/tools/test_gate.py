@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.calls import make_call, make_invocation, reads, runs, writes
+from tests.support.calls import connects, make_call, make_invocation, reads, runs, writes
+from tools.confinement import Backend, Confinement, Level, Walls
 from tools.definition import Source
 from tools.permissions.gate import Answer, Choice, Denial, PermissionGate
 from tools.permissions.grant import Grant, GrantError
@@ -78,6 +79,53 @@ async def test_accept_edits_allows_writes_in_the_workspace_only() -> None:
     assert (await decide(gate, reads(INSIDE), writes(INSIDE))).grant
     for effect in (runs("ls"), writes("/etc/x", inside=False), writes(INSIDE, protected="p")):
         assert not (await decide(gate, effect)).grant
+
+
+def walled(*effects, network=False, level=Level.SANDBOX):
+    """Return an invocation whose processes run behind walls."""
+    walls = Confinement(level, Backend.BUBBLEWRAP, lambda write, read: Walls(), network=network)
+    return replace(make_invocation(*effects), confinement=walls)
+
+
+async def test_auto_sandbox_allows_what_its_walls_keep_harmless_and_nothing_else() -> None:
+    gate = make_gate(mode=Mode.AUTO_SANDBOX)
+    allowed = await gate.authorise(make_call(), walled(runs("make"), reads(INSIDE)))
+    assert allowed.by == "auto-sandbox mode"
+    assert allowed.grant is not None
+    assert allowed.grant.confinement == walled().confinement
+    assert (await decide(gate, reads(INSIDE), writes(INSIDE))).grant
+    for invocation in (
+        make_invocation(runs("make")),
+        walled(runs("make"), network=True),
+        walled(runs("make"), level=Level.PROCESS),
+        walled(runs("make"), connects("example.com")),
+        walled(runs("make"), reads("/etc/x", inside=False)),
+        walled(runs("make"), writes("/etc/x", inside=False)),
+        walled(runs("make"), reads(INSIDE, sensitive="it holds secrets")),
+        walled(runs("rm -r /", protected="it removes everything")),
+    ):
+        assert (await gate.authorise(make_call(), invocation)).denial is Denial.NOBODY
+
+
+async def test_rules_count_in_auto_sandbox_too() -> None:
+    gate = make_gate(
+        "deny:run_command(rm:*)", "ask:run_command(git push:*)", mode=Mode.AUTO_SANDBOX
+    )  # fmt: skip
+    denials = [
+        (await gate.authorise(make_call(), walled(runs(command)))).denial
+        for command in ("rm x", "$x", "git push")
+    ]
+    assert denials == [Denial.RULE, Denial.NOBODY, Denial.NOBODY]
+
+
+async def test_auto_sandbox_says_why_it_asks() -> None:
+    person = Person(YES)
+    gate = make_gate(mode=Mode.AUTO_SANDBOX, person=person)
+    await gate.authorise(make_call(), make_invocation(runs("make")))
+    await gate.authorise(make_call(), walled(runs("make"), network=True))
+    assert [request.reason for request in person.asked] == [
+        "it runs outside the sandbox", "its sandbox has the network",
+    ]  # fmt: skip
 
 
 async def test_plan_mode_only_reads_whatever_the_rules_and_flags() -> None:

@@ -23,7 +23,7 @@ PACKAGES = ("prompts", "tools", "agent")
 
 LAYERS = (
     ("prompts",),
-    ("tools.actions",),
+    ("tools.actions", "tools.confinement"),
     ("tools.definition", "tools.storage", "tools.yamltext"),
     ("tools.events", "tools.cost"),
     ("tools.formats",),
@@ -56,6 +56,7 @@ LAYERS = (
     ("agent.slash",),
     ("agent.app",),
     ("agent.batch", "agent.interactive", "agent.sessions_command", "agent.tools_command"),
+    ("agent.doctor", "agent.doctor_command"),
     ("agent.help_command",),
     ("agent.tool_by_hand",),
     ("agent.tool_command",),
@@ -76,12 +77,19 @@ STARTS_PROCESSES = {
     "tools.engine.process": "runs what was granted",
     "tools.engine.group": "ends what that started",
     "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
+    "tools.engine.isolation.launcher": "confines itself and becomes the program it was given",
+    "tools.engine.isolation.proof": "tries what this machine can enforce, with opta's own program",
+    "tools.engine.isolation.memory": "tries memory limits, with head and tail",
+    "tools.engine.isolation.container": "removes the container of a call that was stopped",
     "agent.ui.editor": "opens the person's editor, at the person's command",
 }
 WRITES_FILES = {
     "tools.files.workspace": "writes what was granted",
     "tools.files.directory": "does it for the workspace",
     "tools.storage": "opta's own files",
+    "tools.engine.isolation.guard": "renames what a confined call made against the rules",
+    "tools.engine.isolation.memory": "makes and removes control groups",
+    "tools.engine.isolation.inside": "tries to write what it must not be able to",
     "agent.demo": "its project in a temporary directory",
     "agent.settings_edit": "gives a project's settings file its own mode back",
     "agent.ui.editor": "hands the person's text to the person's editor",
@@ -92,6 +100,7 @@ WRITES_FILES = {
 GUARDED = {
     "tools.files.directory": ("tools.files.workspace",),
     "tools.engine.group": ("tools.engine.process",),
+    "tools.engine.isolation.enter": ("tools.engine.process",),
 }
 """Modules that act without asking for a grant, and who may use them because they do ask."""
 
@@ -103,6 +112,8 @@ TALKS_TO_TERMINAL = {
     "agent.parser": "its usage errors and --help",
     "agent.streams": "makes the standard streams usable before anything else runs",
     "agent.batch": "opta -p",
+    "tools.engine.isolation.launcher": "a program of its own, behind walls",
+    "tools.engine.isolation.inside": "a program of its own, behind walls",
     "agent.demo": "opta demo",
     "agent.interactive": "the chat",
     "agent.sessions_command": "opta sessions",
@@ -110,7 +121,10 @@ TALKS_TO_TERMINAL = {
     "agent.tools_command": "opta tools",
     "tools.commands": "the same things by hand",
 }
-USES_NETWORK = {"agent.model": "the model client"}
+USES_NETWORK = {
+    "agent.model": "the model client",
+    "tools.engine.isolation.inside": "tries whether a sandbox has one",
+}
 
 HEAVY = {
     "httpx2": ("agent.model",),

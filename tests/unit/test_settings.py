@@ -205,7 +205,7 @@ def test_a_broken_mimir_config_is_a_warning(places) -> None:
     [
         ("model: [a\n", "config.yml:2:1: this is not YAML"),
         ("a: 1\nmodel: 3\n", "config.yml:2:1: model must be text, not 3 ($.model)"),
-        ("mode: yolo\n", "mode must be one of ask, accept-edits, plan, not 'yolo'"),
+        ("mode: yolo\n", "mode must be one of ask, accept-edits, auto-sandbox, plan, not 'yolo'"),
         ("api: 1\n", "api must be one of chat, responses, not 1"),
         ("base_url: example.com\n", "base_url must be an http:// or https:// address"),
         ("base_url: 'http://a b'\n", "base_url must be an http:// or https:// address"),

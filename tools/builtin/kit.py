@@ -21,6 +21,7 @@ from tools.definition import (
     ToolDefinition,
     ToolResult,
 )
+from tools.engine.isolation.choice import Isolation
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
@@ -34,13 +35,15 @@ class Services:
 
     `child_env` is the environment of processes (R38); `rules` are those of the gate, for tools
     that come across files the gate was not asked about; `max_execution_ms` caps every timeout
-    (`tools.maxExecutionTime`, X8).
+    (`tools.maxExecutionTime`, X8). `isolation` chooses what processes run behind; without one
+    commands run as the user, and a tool that asks for more is refused.
     """
 
     workspace: Workspace
     child_env: Mapping[str, str]
     rules: RuleSet = field(default_factory=RuleSet)
     max_execution_ms: int | None = None
+    isolation: Isolation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ def tool() -> Builtin:
                 "description": f"Seconds, default {DEFAULT_TIMEOUT_S}, at most {MAX_TIMEOUT_S}",
             },
             "workdir": {"type": "string", "description": "Directory, default the project root"},
+            "unsandboxed": {
+                "type": "boolean",
+                "description": "Run outside the sandbox, where it failed in it: the user is asked",
+            },
         },
         ["command"],
         risk=Risk.HIGH,
@@ -38,13 +42,21 @@ def tool() -> Builtin:
 
 
 def prepare(call: ResolvedCall, services: Services) -> Invocation:
-    """Show the command. Raises ToolError for a bad timeout, FileProblem for a bad directory."""
+    """Show the command.
+
+    Raises ToolError for a bad timeout or a sandbox that is required and not there, FileProblem for
+    a bad directory.
+    """
     line = call.arguments["command"]
     if not line.strip():
         raise ToolError("The command is empty. Nothing was run.")
     timeout_ms = _timeout_ms(call.arguments.get("timeout", DEFAULT_TIMEOUT_S))
     cwd = working_directory(services.workspace, call.arguments.get("workdir"))
-    return running(call, services, Command(line, (*shell_argv(services), line), cwd, timeout_ms))
+    command = Command(
+        line, (*shell_argv(services), line), cwd, timeout_ms,
+        unsandboxed=call.arguments.get("unsandboxed", False),
+    )  # fmt: skip
+    return running(call, services, command)
 
 
 def _timeout_ms(seconds: float) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
 from tools.builtin.kit import Services
+from tools.confinement import Sandboxing
 from tools.definition import (
     CommandDisplay,
     Effect,
@@ -20,6 +21,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.isolation.choice import Isolation
 from tools.engine.output import for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.files.paths import is_within
@@ -34,7 +36,8 @@ class Command:
     """A command line as rules and people see it, and what is started for it.
 
     `merged` sends stderr into stdout; else it is told only when the command failed (E133).
-    `reads` are paths that it names, for which rules about reading count.
+    `reads` are paths that it names, for which rules about reading count. `unsandboxed` asks for
+    no sandbox.
     """
 
     line: str
@@ -43,11 +46,18 @@ class Command:
     timeout_ms: int
     merged: bool = True
     reads: tuple[Path, ...] = ()
+    unsandboxed: bool = False
 
 
 def running(call: ResolvedCall, services: Services, command: Command) -> Invocation:
-    """Prepare a process that may do anything, so that rules or a person must allow it."""
+    """Prepare a process that may do anything its walls let it, so that rules, a person or those
+    walls must allow it. Raises ToolError where the settings ask for walls that there are not.
+    """
     workspace = services.workspace
+    isolation = services.isolation
+    walls = None
+    if isolation is not None:
+        walls = isolation.for_command(unsandboxed=command.unsandboxed)
     protected = protected_by_name(command.line, command.cwd)
     effects = [Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected)]
     if command.cwd != workspace.root:
@@ -68,14 +78,27 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
             process = await run_process(grant, call, spec, live(progress))
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
-        return result_of(process, timeout_ms, note)
+        result = result_of(process, timeout_ms, note)
+        if result.success or walls is None:
+            return result
+        return replace(result, text=f"{result.text}\n[ran {walls.note}{_way_out(isolation)}]")
 
+    notes = (walls.note if walls else "", note)
     return Invocation(
         title=title_of(command.line),
         effects=tuple(effects),
-        preview=CommandDisplay(command.line, str(command.cwd), note),
+        preview=CommandDisplay(
+            command.line, str(command.cwd), "; ".join(text for text in notes if text)
+        ),
         run=run,
+        confinement=walls,
     )
+
+
+def _way_out(isolation: Isolation | None) -> str:
+    if isolation is None or isolation.settings.sandbox is Sandboxing.REQUIRED:
+        return ""
+    return "; where that is why it failed, run_command with unsandboxed: true asks the user"
 
 
 def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:
@@ -104,6 +127,7 @@ def result_of(process: ProcessResult, timeout_ms: int, note: str = "") -> ToolRe
     parts.append(_ending(process, timeout_ms))
     if process.timed_out and note:
         parts.append(f"[{note}]")
+    parts += [f"[{remark}]" for remark in process.remarks]
     text = "\n".join(part for part in parts if part)
     return ToolResult(
         text or "(no output)", _outcome(process), exit_code=process.exit_code, full_output=full

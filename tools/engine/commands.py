@@ -238,26 +238,6 @@ def for_platform(commands: PlatformCommands) -> Shell:
     return found
 
 
-def with_memory_limit(argv: tuple[str, ...], max_bytes: int) -> tuple[str, ...]:
-    """Return `argv` started so that each of its processes may hold so much memory of its own.
-
-    The limit is on data (RLIMIT_DATA), which Linux counts for all private writable memory; the
-    address space, which runtimes reserve and never use, is not limited (X122). Other systems
-    have no such limit: there `argv` stays as it is.
-    """
-    if current_platform() != "linux":
-        return argv
-    limit = f'ulimit -d {max(1, max_bytes // 1024)} && exec "$@"'
-    return ("/bin/sh", "-c", limit, "sh", *argv)
-
-
-def about_memory_limit(max_bytes: int) -> str:
-    """Return in words what `with_memory_limit` enforces on this machine."""
-    if current_platform() != "linux":
-        return f"memory: {max_bytes // 1024**2} MB are declared, but not enforced on this system"
-    return f"memory: {max_bytes // 1024**2} MB for the data of each process, not of all"
-
-
 def _shell(kind: str) -> tuple[str, ...]:
     return _SHELLS.get(kind) or tuple(shlex.split(kind))
 

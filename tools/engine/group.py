@@ -17,7 +17,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -54,6 +54,12 @@ class ProcessGroup:
         _live.discard(self)
         return True
 
+    def over(self) -> bool:
+        """True when no member runs any more, also where nobody collected the last of them."""
+        return self.empty() or (
+            self.leader.returncode is not None and _only_zombies(self.leader.pid)
+        )
+
     def terminate(self) -> None:
         """Ask every member to end; wakes stopped ones so that they can."""
         if self._asked is None:
@@ -74,18 +80,20 @@ class ProcessGroup:
             with suppress(OSError):
                 subprocess.run(command, capture_output=True, check=False)
 
-    def end(self, pipes: Iterable[FileIO] = ()) -> None:
+    def end(self, pipes: Iterable[FileIO] = (), then: Callable[[], object] = lambda: None) -> None:
         """End what is left of the group: ask now and return; a thread sees to the rest.
 
         `pipes` are non-blocking read ends that the thread empties and closes, so that a process
-        that says goodbye is not ended by a broken pipe in the middle of its clean-up.
+        that says goodbye is not ended by a broken pipe in the middle of its clean-up. `then` is
+        called when nothing of the group is left.
         """
         if self.empty():
             for pipe in pipes:
                 pipe.close()
+            then()
             return
         self.terminate()
-        ending = threading.Thread(target=self._see_to_it, args=(tuple(pipes),))
+        ending = threading.Thread(target=self._see_to_it, args=(tuple(pipes), then))
         # Started before other threads can see it: one that was not cannot be joined.
         ending.start()
         self._ending = ending
@@ -95,7 +103,7 @@ class ProcessGroup:
         if self._ending is not None:
             self._ending.join()
 
-    def _see_to_it(self, pipes: tuple[FileIO, ...]) -> None:
+    def _see_to_it(self, pipes: tuple[FileIO, ...], then: Callable[[], object]) -> None:
         deadline = (self._asked or time.monotonic()) + KILL_AFTER_S
         look_closer = time.monotonic() + _LOOK_CLOSER_S
         while not self.empty():
@@ -116,6 +124,7 @@ class ProcessGroup:
         with suppress(subprocess.TimeoutExpired):
             self.leader.wait(_COLLECT_S)
         _live.discard(self)
+        then()
 
     def _signal(self, number: int) -> bool:
         if self not in _live:

@@ -6,9 +6,9 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from tools.actions import AliasAction
+from tools.confinement import Confinement, Level
 from tools.definition import (
     CommandDisplay,
     Effect,
@@ -18,18 +18,17 @@ from tools.definition import (
     ToolError,
 )
 from tools.engine.arguments import argument_text
-from tools.engine.commands import Shown, about_memory_limit
+from tools.engine.commands import Shown
 from tools.engine.harmless import can_harm
 from tools.engine.hazards import HazardKind
+from tools.engine.isolation.choice import Demands, Isolation
+from tools.engine.needs import Need, about_needs, declared_needs, effects_of
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan
 
 _TITLE_CHARS = 80
 _VALUE_CHARS = 80
-_REFUSED = {
-    "reduced": "with fewer rights than yours",
-    "container": "in a container",
-}
+_LEVELS = {"sandbox": Level.SANDBOX, "container": Level.CONTAINER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,43 +42,72 @@ class PlanPreview:
     hazards: tuple[str, ...] = ()
     uses: tuple[ToolDefinition, ...] = ()
     permissions: tuple[str, ...] = ()
+    confinement: Confinement | None = None
 
 
-def preview(plan: PreparedPlan, call: ResolvedCall) -> PlanPreview:
+def preview(
+    plan: PreparedPlan, call: ResolvedCall, isolation: Isolation | None = None
+) -> PlanPreview:
     """Show the whole of a call. Raises ToolError when it cannot run."""
     parts = list(_parts(plan))
-    security = [tool.security for tool in (*plan.passed, plan.call.tool)]
-    for asked in (item for s in security for item in (s.privilege, s.isolation)):
-        if asked in _REFUSED:
-            raise ToolError(
-                f"The tool {call.tool.name} is to run {_REFUSED[asked]}, which this version "
-                "cannot do. Nothing was done."
-            )
+    tools = list(_tools(plan))
+    needs = [need for owner in _plans(plan) for need in declared_needs(owner)]
+    walls = _confinement(call, tools, needs, isolation)
+    masker = plan.masker
+    display = CommandDisplay(
+        masker.text(_text(plan, parts)),
+        str(plan.surroundings.cwd),
+        note=masker.text(_note(plan, walls)),
+    )
+    warnings = dict.fromkeys((*_warnings(plan, parts), *about_needs(needs, tools, walls)))
+    return PlanPreview(
+        title=masker.text(_title(plan, call)),
+        display=display,
+        effects=(*_commands(parts, call, tools), *_directory(plan), *effects_of(needs)),
+        warnings=tuple(masker.text(warning) for warning in warnings),
+        hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
+        uses=tuple(tool for tool in tools if tool is not call.tool),
+        permissions=tuple(masker.text(need.text) for need in needs),
+        confinement=walls,
+    )
+
+
+def _commands(
+    parts: list[_Part], call: ResolvedCall, tools: list[ToolDefinition]
+) -> Iterator[Effect]:
+    security = [tool.security for tool in tools]
     elevated = next((s for s in security if s.privilege == "elevated"), None)
     protected = ""
     if elevated is not None:
         why = f": {elevated.justification}" if elevated.justification else ""
         protected = f"{call.tool.name} declares that it needs elevated rights{why}"
-    texts = dict.fromkeys(part.shown.text for part in parts)
-    commands = tuple(
-        Effect(EffectKind.EXECUTE, text, subject="run_command", protected=protected)
-        for text in texts
+    for text in dict.fromkeys(part.shown.text for part in parts):
+        yield Effect(EffectKind.EXECUTE, text, subject="run_command", protected=protected)
+
+
+def _confinement(
+    call: ResolvedCall,
+    tools: list[ToolDefinition],
+    needs: list[Need],
+    isolation: Isolation | None,
+) -> Confinement | None:
+    """Return the strictest walls that the tool, or one that it uses, asks for. Raises ToolError."""
+    levels = [_LEVELS.get(tool.security.isolation, Level.PROCESS) for tool in tools]
+    demands = Demands(
+        level=max(levels, key=list(Level).index),
+        reduced=any(tool.security.privilege == "reduced" for tool in tools),
+        network=any(need.host for need in needs),
+        write=tuple(need.path for need in needs if need.path and need.writes),
+        read=tuple(need.path for need in needs if need.path and not need.writes),
     )
-    permissions, effects, declared = _permissions(plan)
-    masker = plan.masker
-    display = CommandDisplay(
-        masker.text(_text(plan, parts)), str(plan.surroundings.cwd), note=masker.text(_note(plan))
-    )
-    warnings = dict.fromkeys((*_warnings(plan, parts), *declared))
-    return PlanPreview(
-        title=masker.text(_title(plan, call)),
-        display=display,
-        effects=(*commands, *_directory(plan), *effects),
-        warnings=tuple(masker.text(warning) for warning in warnings),
-        hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
-        uses=tuple(tool for tool in _tools(plan) if tool is not call.tool),
-        permissions=tuple(masker.text(permission) for permission in permissions),
-    )
+    if demands.level is Level.PROCESS and not demands.reduced:
+        return None
+    if isolation is None:
+        raise ToolError(
+            f"The tool {call.tool.name} asks for isolation, which is not set up here. "
+            "Nothing was done."
+        )
+    return isolation.for_tool(call.tool.name, demands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +161,8 @@ def _text(plan: PreparedPlan, parts: list[_Part]) -> str:
     return "\n".join(f"# Step {part.heading}\n{part.shown.text.rstrip()}" for part in parts)
 
 
-def _note(plan: PreparedPlan) -> str:
-    notes = []
+def _note(plan: PreparedPlan, walls: Confinement | None) -> str:
+    notes = [f"{walls.note}."] if walls is not None else []
     placed = any(command.placeholders for command in plan.commands.values())
     if plan.variables is not None and not placed and not plan.inner:
         notes.append(plan.variables.note())
@@ -146,8 +174,16 @@ def _note(plan: PreparedPlan) -> str:
     ]
     limit = plan.call.tool.limits.max_memory_bytes
     if limit is not None:
-        notes.append(about_memory_limit(limit))
+        notes.append(_about_memory(limit, walls))
     return " ".join(note for note in notes if note)
+
+
+def _about_memory(max_bytes: int, walls: Confinement | None) -> str:
+    from tools.engine.isolation import memory
+
+    if walls is not None and walls.level is Level.CONTAINER:
+        return memory.about(max_bytes, memory.MemoryMeans(memory.Reach.TREE, "container"))
+    return memory.about(max_bytes, memory.means(os.environ.get("PATH", os.defpath)))
 
 
 def _title(plan: PreparedPlan, call: ResolvedCall) -> str:
@@ -157,11 +193,16 @@ def _title(plan: PreparedPlan, call: ResolvedCall) -> str:
     return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
 
 
-def _tools(plan: PreparedPlan) -> Iterator[ToolDefinition]:
-    yield from (*plan.passed, plan.call.tool)
+def _plans(plan: PreparedPlan) -> Iterator[PreparedPlan]:
+    yield plan
     for planned in plan.steps:
         if planned.step.name in plan.inner:
-            yield from _tools(plan.inner_plan(planned.step))
+            yield from _plans(plan.inner_plan(planned.step))
+
+
+def _tools(plan: PreparedPlan) -> Iterator[ToolDefinition]:
+    for each in _plans(plan):
+        yield from (*each.passed, each.call.tool)
 
 
 def _directory(plan: PreparedPlan) -> Iterator[Effect]:
@@ -207,36 +248,3 @@ def _about_answers(plan: PreparedPlan) -> Iterator[str]:
     interaction = plan.action.interaction
     if interaction.interactive and interaction.default_response is not None:
         yield f"Its questions are answered with {interaction.default_response!r} by itself"
-
-
-def _permissions(plan: PreparedPlan) -> tuple[list[str], list[Effect], list[str]]:
-    """Return what the file declares that it needs: as it stands, for the rules, and in words."""
-    permissions: list[str] = []
-    effects: list[Effect] = []
-    lines: list[str] = []
-    for tool in (*plan.passed, plan.call.tool):
-        security = tool.security
-        for template in security.permissions:
-            permission = plan.bindings.fill(template)
-            permissions.append(permission)
-            effect = _permission_effect(permission, plan)
-            if effect is not None:
-                effects.append(effect)
-            lines.append(f"declares that it needs {permission} (not enforced)")
-        if security.permissions and security.justification:
-            lines.append(f"its reason: {security.justification}")
-    return permissions, effects, lines
-
-
-def _permission_effect(permission: str, plan: PreparedPlan) -> Effect | None:
-    kind, _, rest = permission.partition(":")
-    action, _, value = rest.partition(":")
-    root = plan.setting.root
-    if kind == "network" and value:
-        return Effect(EffectKind.NETWORK, value, plan.call.tool.name)
-    if kind == "filesystem" and action in ("read", "write") and value:
-        path = Path(os.path.normpath(plan.surroundings.cwd / Path(value).expanduser()))
-        inside = path.resolve().is_relative_to(root.resolve())
-        which = EffectKind.READ if action == "read" else EffectKind.WRITE
-        return Effect(which, str(path), plan.call.tool.name, inside=inside)
-    return None

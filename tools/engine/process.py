@@ -22,12 +22,16 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Protocol, cast
 
+from tools.confinement import Confinement
 from tools.definition import ResolvedCall
 from tools.engine.capture import Capture, Captured
 from tools.engine.foreground import LentTerminal, waiting
 from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now
+from tools.engine.isolation.enter import Entered
+from tools.engine.isolation.request import Request
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
 from tools.permissions.grant import Grant
+from tools.storage import StorageError
 
 __all__ = [
     "Captured",
@@ -46,6 +50,8 @@ GRACE_S = 0.2
 
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _AFTER_KILL_S = 1.0
+_POLL_S = 0.001
+_LOOK_CLOSER_S = 0.001
 _LAST_CHUNKS = 16
 
 
@@ -57,6 +63,8 @@ class ProcessSpec:
     nothing comes on stdin first. `descriptors` are open ones that the process gets under the same
     numbers; they stay the caller's to close. `terminal` lends the process opta's own terminal
     instead of `stdin`; with `pass_output` its output goes where opta's goes, and is not captured.
+    `max_memory_bytes` is a limit as far as the machine has one; `reads` are files of opta's own
+    that the process reads.
     """
 
     argv: tuple[str, ...]
@@ -69,6 +77,8 @@ class ProcessSpec:
     descriptors: tuple[int, ...] = ()
     terminal: bool = False
     pass_output: bool = False
+    max_memory_bytes: int | None = None
+    reads: tuple[Path, ...] = ()
 
 
 class StreamFilter(Protocol):
@@ -85,7 +95,10 @@ class StreamFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a process ended. `exit_code` is None when a signal ended it (then `signal` is set)."""
+    """How a process ended. `exit_code` is None when a signal ended it (then `signal` is set).
+
+    `remarks` are lines about what its walls made of it.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -93,6 +106,7 @@ class ProcessResult:
     stdout: Captured
     stderr: Captured
     duration_ms: int
+    remarks: tuple[str, ...] = ()
 
     @property
     def signal_name(self) -> str:
@@ -116,13 +130,15 @@ async def run_process(
 ) -> ProcessResult:
     """Run one process to its end, its deadline or the cancellation of the calling task.
 
+    It is confined as the grant says, whatever the tool wanted.
+
     At the deadline the group is ended (SIGTERM, SIGKILL within 2 s) and the result holds what was
     printed until then. A cancelled call returns at once; its group is ended in the background.
     `on_output` gets each piece as it is read; what it raises ends the process and is raised here.
     `filters` are for stdout and stderr. Raises GrantError, ProcessStartError.
     """
     grant.check(call)
-    run = _Run(spec, on_output, filters)
+    run = _Run(spec, grant.confinement, on_output, filters)
     try:
         timed_out = await run.finish()
     except BaseException:
@@ -137,6 +153,7 @@ class _Run:
     def __init__(
         self,
         spec: ProcessSpec,
+        confinement: Confinement | None,
         on_output: Callable[[bytes], None] | None,
         filters: tuple[StreamFilter, StreamFilter] | None,
     ) -> None:
@@ -144,7 +161,8 @@ class _Run:
         self._on_output = on_output
         self._failure: Exception | None = None
         self._started = time.monotonic()
-        process = _start(spec)
+        self._remarks: tuple[str, ...] = ()
+        process, self._entered = _start(spec, confinement)
         self._group = ProcessGroup(process)
         self._terminal = LentTerminal(process) if spec.terminal else None
         self._ended = asyncio.Event()
@@ -183,6 +201,12 @@ class _Run:
         self._read_the_rest()
         for stream, capture in self._filtered:
             capture.add(stream.finish())
+        if timed_out:
+            # Removing a container asks its engine, which takes its time.
+            await asyncio.to_thread(self._entered.stop)
+        if self._entered.is_guarded:
+            await self._end_all()
+            self._remarks = tuple(self._entered.leave())
         if self._failure is not None:
             raise self._failure
         return timed_out
@@ -190,13 +214,13 @@ class _Run:
     def abandon(self) -> None:
         """End the group in the background and forget its output."""
         self._take_terminal()
-        self._group.end(self._release())
+        self._group.end(self._release(), self._entered.abandon)
         self._stdout.discard()
         self._stderr.discard()
 
     def result(self, timed_out: bool) -> ProcessResult:
         """End what is left of the group and say how it went."""
-        self._group.end(self._release())
+        self._group.end(self._release(), self._entered.leave)
         status = self._group.leader.returncode
         if status is None:
             status = -signal.SIGKILL if os.name == "posix" else 1
@@ -207,7 +231,23 @@ class _Run:
             stdout=self._stdout.finish(),
             stderr=self._stderr.finish(),
             duration_ms=round((time.monotonic() - self._started) * 1000),
+            remarks=self._remarks,
         )
+
+    async def _end_all(self) -> None:
+        """End the group and wait until nothing of it runs: what is found then stays so."""
+        for end, seconds in ((self._group.terminate, GRACE_S), (self._group.kill, _AFTER_KILL_S)):
+            deadline = time.monotonic() + seconds
+            look_closer = time.monotonic() + _LOOK_CLOSER_S
+            while not self._group.empty():
+                end()
+                if time.monotonic() > look_closer and self._group.over():
+                    return
+                if time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(_POLL_S)
+            else:
+                return
 
     def _take_terminal(self) -> None:
         if self._terminal is not None:
@@ -264,29 +304,47 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
     return event.is_set()
 
 
-def _start(spec: ProcessSpec) -> subprocess.Popen[bytes]:
+def _start(
+    spec: ProcessSpec, confinement: Confinement | None
+) -> tuple[subprocess.Popen[bytes], Entered]:
     if not spec.argv:
         raise ProcessStartError("There is no program to start: the command is empty.")
+    request = Request(
+        spec.argv, spec.cwd, spec.env, spec.descriptors, spec.max_memory_bytes, spec.reads
+    )
+    entered = None
+    try:
+        entered = Entered(request, confinement)
+        return _popen(spec, entered), entered
+    except (OSError, ValueError, StorageError) as error:
+        if entered is not None:
+            entered.leave()
+        if isinstance(error, StorageError):
+            raise ProcessStartError(f"Cannot confine {spec.argv[0]!r}: {error}") from error
+        raise ProcessStartError(_why_not_started(spec, error)) from error
+    finally:
+        if entered is not None:
+            entered.started()
+
+
+def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:
     stdin = subprocess.DEVNULL if spec.stdin is None else subprocess.PIPE
     stderr = subprocess.STDOUT if spec.merge_stderr else subprocess.PIPE
     posix = os.name == "posix"
-    try:
-        return subprocess.Popen(
-            waiting(spec.argv) if spec.terminal else spec.argv,
-            bufsize=0,
-            cwd=spec.cwd,
-            env=spec.env,
-            stdin=None if spec.terminal else stdin,
-            stdout=None if spec.pass_output else subprocess.PIPE,
-            stderr=None if spec.pass_output else stderr,
-            # A session of its own would have no terminal.
-            start_new_session=posix and not spec.terminal,
-            process_group=0 if posix and spec.terminal else None,
-            pass_fds=spec.descriptors,
-            creationflags=0 if spec.terminal else _NEW_GROUP,
-        )
-    except (OSError, ValueError) as error:
-        raise ProcessStartError(_why_not_started(spec, error)) from error
+    return subprocess.Popen(
+        waiting(entered.argv) if spec.terminal else entered.argv,
+        bufsize=0,
+        cwd=spec.cwd,
+        env=entered.env,
+        stdin=None if spec.terminal else stdin,
+        stdout=None if spec.pass_output else subprocess.PIPE,
+        stderr=None if spec.pass_output else stderr,
+        # A session of its own would have no terminal.
+        start_new_session=posix and not spec.terminal,
+        process_group=0 if posix and spec.terminal else None,
+        pass_fds=entered.descriptors,
+        creationflags=0 if spec.terminal else _NEW_GROUP,
+    )
 
 
 def _why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:

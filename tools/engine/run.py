@@ -30,6 +30,7 @@ from tools.definition import (
 from tools.engine.commands import Compiled, Start
 from tools.engine.compose import ToolFinder
 from tools.engine.environment import with_terminal
+from tools.engine.isolation.choice import Isolation
 from tools.engine.output import CLIP_CHARS
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan, Setting
@@ -90,15 +91,17 @@ def prepare_plan(
     tools: ToolFinder | None = None,
     observe: Observe | None = None,
     by_hand: bool = False,
+    isolation: Isolation | None = None,
 ) -> Invocation:
     """Return what a call of a custom tool will do; `root` is the workspace.
 
     `tools` finds the tools that this one is made of. `observe` gets what every step gave, for
     who wants more than the result; secrets are masked there too. `by_hand` lends an interactive
-    tool opta's own terminal (X125). Raises ToolError when the call cannot run.
+    tool opta's own terminal (X125). `isolation` chooses its walls; without one a tool that asks for
+    some is refused. Raises ToolError when the call cannot run.
     """
     plan = PreparedPlan(call, Setting(root, child_env, tools or NoTools(), by_hand=by_hand))
-    shown = preview(plan, call)
+    shown = preview(plan, call, isolation)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         observer = None if observe is None else _masking(plan, observe)
@@ -118,6 +121,7 @@ def prepare_plan(
         exclusive=frozenset() if call.tool.parallel else IN_ORDER,
         uses=shown.uses,
         permissions=shown.permissions,
+        confinement=shown.confinement,
     )
 
 
@@ -211,6 +215,7 @@ class _Running:
             processes=Processes(
                 self._grant, self._granted, around.cwd, env,
                 max_memory_bytes=plan.call.tool.limits.max_memory_bytes,
+                reads=() if arguments is None else (arguments,),
             ),
             clock=self._clock,
             progress=self._progress,

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from tools import storage
+from tools.confinement import Level
 from tools.definition import Progress, ResolvedCall, ToolError
-from tools.engine.commands import Start, with_memory_limit
+from tools.engine.commands import Start
 from tools.engine.expressions import ExpressionError
 from tools.engine.masking import Masker
 from tools.engine.plan import PlannedStep
@@ -51,13 +52,17 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Starts the processes of one call, all under the call's grant."""
+    """Starts the processes of one call, all under the call's grant.
+
+    `reads` are files of opta's that they read.
+    """
 
     grant: Grant
     call: ResolvedCall
     cwd: Path
     env: Mapping[str, str]
     max_memory_bytes: int | None = None
+    reads: tuple[Path, ...] = ()
     terminal: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(
@@ -73,9 +78,7 @@ class Processes:
         async with AsyncExitStack() as files:
             if start.terminal:
                 await files.enter_async_context(self.terminal)
-            argv, descriptors = _with_script(start, files)
-            if self.max_memory_bytes is not None:
-                argv = with_memory_limit(argv, self.max_memory_bytes)
+            argv, descriptors, scripts = _with_script(start, files, by_name=self._needs_names())
             spec = ProcessSpec(
                 argv=argv,
                 cwd=self.cwd,
@@ -84,22 +87,32 @@ class Processes:
                 stdin=start.stdin,
                 stdin_delay_ms=start.stdin_delay_ms,
                 descriptors=descriptors,
+                max_memory_bytes=self.max_memory_bytes,
+                reads=(*self.reads, *scripts),
                 terminal=start.terminal,
                 pass_output=start.pass_output,
             )
             return await run_process(self.grant, self.call, spec, filters=streams)
 
+    def _needs_names(self) -> bool:
+        """A container gets files, not descriptors."""
+        walls = self.grant.confinement
+        return walls is not None and walls.level is Level.CONTAINER
 
-def _with_script(start: Start, files: AsyncExitStack) -> tuple[tuple[str, ...], tuple[int, ...]]:
+
+def _with_script(
+    start: Start, files: AsyncExitStack, *, by_name: bool
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[Path, ...]]:
+    """Return the words to start, the descriptors and the files that they name."""
     if start.script is None:
-        return start.argv, ()
-    if start.suffix:
-        path = storage.write_scratch(start.script, start.suffix)
+        return start.argv, (), ()
+    if start.suffix or by_name:
+        path = storage.write_scratch(start.script, start.suffix or ".sh")
         files.callback(storage.remove, path)
-        return (*start.argv, str(path)), ()
+        return (*start.argv, str(path)), (), (path,)
     descriptor = storage.data_descriptor(start.script)
     files.callback(os.close, descriptor)
-    return (*start.argv, f"/dev/fd/{descriptor}"), (descriptor,)
+    return (*start.argv, f"/dev/fd/{descriptor}"), (descriptor,), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +326,7 @@ def _attempt(
         parts.append(f"[stderr] {stderr.text.rstrip()}")
     if cut or errors_cut:
         parts.append(f"[{cut or errors_cut}]")
+    parts += [f"[{remark}]" for remark in process.remarks]
     return Attempt(
         ok=process.exit_code == 0 and not process.timed_out,
         text=run.masker.text("\n".join(part for part in parts if part)),

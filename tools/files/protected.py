@@ -51,7 +51,7 @@ _PROTECTED_FILES = {
     ".envrc": _START,
 }  # fmt: skip
 
-_START_FILES = (
+START_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
     ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc",
     ".login", ".logout", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc",
@@ -127,6 +127,43 @@ def secret_patterns() -> tuple[str, ...]:
     return (*_SECRET_FILES, *(f"{name}/**" for name in sorted(_SECRET_DIRECTORIES)))
 
 
+_SPELLED = {"jenkinsfile": "Jenkinsfile", "library/launchagents": "Library/LaunchAgents"}
+"""How names of the tables, which are folded, are spelled by what obeys them."""
+
+SECRET_PLACES = (
+    ".ssh", ".aws", ".azure", ".gnupg", ".password-store", ".kube", ".docker", ".terraform.d",
+    ".mozilla", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
+    ".config/google-chrome", ".config/chromium", ".config/github-copilot", ".cargo/credentials",
+    ".cargo/credentials.toml", ".gem/credentials", ".local/share/keyrings", "Library/Keychains",
+    ".codex/auth.json", ".claude/.credentials.json", ".claude.json", ".bash_history",
+    ".zsh_history", ".python_history",
+)  # fmt: skip
+"""Where keys and logins lie, relative to the home directory."""
+
+
+def holds_secret(name: str) -> bool:
+    """Tell whether a folded file or directory name is one that `sensitivity` asks about."""
+    if name in _SECRET_DIRECTORIES:
+        return True
+    return _SECRET_NAME.match(name) is not None and _HARMLESS_NAME.match(name) is None
+
+
+def protected_names() -> tuple[str, ...]:
+    """Return the names and paths, relative to a project, that `protection` asks about.
+
+    Of patterns there are none: those files need not exist under one name.
+    """
+    pairs = ("/".join(pair) for pair in _PROTECTED_PAIRS)
+    files = (name for name in _PROTECTED_FILES if "*" not in name)
+    names = (*_PROTECTED_DIRECTORIES, *pairs, *files)
+    return tuple(_SPELLED.get(name, name) for name in names)
+
+
+def is_protected(name: str) -> bool:
+    """Tell whether a folded name alone makes `protection` ask."""
+    return name in _PROTECTED_DIRECTORIES or name in _PROTECTED_FILES
+
+
 def _folded(path: Path) -> list[str]:
     return [folded_name(part) for part in path.parts]
 
@@ -156,7 +193,7 @@ def _start_files() -> Iterator[Path]:
     home = _home()
     if home is None:
         return
-    for name in _START_FILES:
+    for name in START_FILES:
         yield home / name
         if (home / name).is_symlink():
             yield Path(os.path.realpath(home / name))

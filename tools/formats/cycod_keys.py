@@ -177,17 +177,19 @@ _FUNCTION_CALLING = table(
 _SECURITY = table(
     Key(
         "execution-privilege", Kind.TEXT,
-        "the rights it runs with; elevated is always asked about, reduced refused in this version",
+        "the rights it runs with; elevated is always asked about, reduced writes only what it "
+        "declares",
         choices=("same-as-user", "reduced", "elevated"), default="same-as-user",
     ),
     Key(
         "isolation", Kind.TEXT,
-        "what it runs in; none is the same as process, container is refused in this version",
-        choices=("none", "process", "container"), default="process",
+        "what it runs in, or it is refused; none is the same as process",
+        choices=("none", "process", "sandbox", "container"), default="process",
     ),
     Key(
         "required-permissions", Kind.TEXTS,
-        "what it needs, such as filesystem:write:{DIR}; shown and matched by rules, not enforced",
+        "what it needs, such as filesystem:write:{DIR}; shown and matched by rules, and held to in "
+        "a sandbox or container",
     ),
     Key("justification", Kind.TEXT, "why, for the person who is asked"),
 )  # fmt: skip
@@ -233,7 +235,7 @@ _METADATA = table(
 
 _RESOURCES = table(
     Key("timeout", Kind.DEADLINE, "milliseconds a call may take; the smaller of two counts"),
-    Key("max-memory", Kind.SIZE, "memory each of its processes may use, enforced on Linux"),
+    Key("max-memory", Kind.SIZE, "memory its processes may use together, or each of them"),
     Key(
         "cleanup", Kind.LIST, "what is done at the end, whatever happened",
         keys=table(

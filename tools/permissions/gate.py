@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from tools.confinement import Level
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
@@ -146,7 +147,7 @@ class PermissionGate:
         judgement = self.rules.judge(call, invocation) if _only_reads(invocation) else None
         if judgement is not None and judgement.verdict is Verdict.DENY:
             return _denied_by_rule(judgement.rule)
-        return _allowed(call, how)
+        return _allowed(call, invocation, how)
 
     def _without_asking(
         self, call: ResolvedCall, invocation: Invocation, judgement: Judgement | None
@@ -157,12 +158,12 @@ class PermissionGate:
         if _must_be_answered(invocation) or _may_be_denied(judgement):
             return None
         if self.skip_permissions:
-            return _allowed(call, "--dangerously-skip-permissions")
+            return _allowed(call, invocation, "--dangerously-skip-permissions")
         if judgement is None:
             return self._by_mode(call, invocation)
         if judgement.verdict is Verdict.ASK:
             return None
-        return _allowed(call, f"rule {judgement.rule.text} ({judgement.rule.origin})")
+        return _allowed(call, invocation, f"rule {judgement.rule.text} ({judgement.rule.origin})")
 
     def _refused_at_once(
         self, invocation: Invocation, judgement: Judgement | None
@@ -179,14 +180,17 @@ class PermissionGate:
 
     def _by_mode(self, call: ResolvedCall, invocation: Invocation) -> Decision | None:
         if _only_reads(invocation) and _stays_inside(invocation) and not _asks_to_read(invocation):
-            return _allowed(call, "reads in the workspace are allowed")
+            return _allowed(call, invocation, "reads in the workspace are allowed")
+        allowed = {EffectKind.READ, EffectKind.WRITE}
+        if self.mode is Mode.AUTO_SANDBOX and _is_walled_in(invocation):
+            allowed.add(EffectKind.EXECUTE)
         if (
-            self.mode is Mode.ACCEPT_EDITS
-            and all(e.kind in (EffectKind.READ, EffectKind.WRITE) for e in invocation.effects)
+            self.mode in (Mode.ACCEPT_EDITS, Mode.AUTO_SANDBOX)
+            and all(e.kind in allowed for e in invocation.effects)
             and _stays_inside(invocation)
             and not _asks_to_read(invocation)
         ):
-            return _allowed(call, "accept-edits mode")
+            return _allowed(call, invocation, f"{self.mode} mode")
         return None
 
     async def _ask(self, request: PermissionRequest) -> Decision:
@@ -204,7 +208,7 @@ class PermissionGate:
             for rule in request.suggested:
                 self.rules.add(rule)
         unsaved = self._store(request.suggested) if answer.choice is Choice.ALWAYS else ""
-        return _allowed(request.call, f"you ({answer.choice.value}{unsaved})")
+        return _allowed(request.call, request.invocation, f"you ({answer.choice.value}{unsaved})")
 
     def _store(self, rules: Iterable[Rule]) -> str:
         """Store rules for later runs; return what to add to the answer where that failed."""
@@ -234,7 +238,8 @@ class PermissionGate:
                 return effect.sensitive
             if effect.kind in (EffectKind.READ, EffectKind.WRITE) and not effect.inside:
                 return f"{effect.value} is outside the workspace"
-        return "no rule allows it"
+        in_vain = self.mode is Mode.AUTO_SANDBOX and not _is_walled_in(invocation)
+        return _why_not_walled_in(invocation) if in_vain else "no rule allows it"
 
 
 def refusal(decision: Decision, invocation: Invocation) -> str:
@@ -248,8 +253,8 @@ def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:
     return max(call.tool.risk, Risk.HIGH if invocation.hazards else Risk.LOW)
 
 
-def _allowed(call: ResolvedCall, by: str) -> Decision:
-    return Decision(by=by, grant=mint(call, by))
+def _allowed(call: ResolvedCall, invocation: Invocation, by: str) -> Decision:
+    return Decision(by=by, grant=mint(call, by, invocation.confinement))
 
 
 def _denied_by_rule(rule: Rule) -> Decision:
@@ -288,7 +293,21 @@ def _only_reads(invocation: Invocation) -> bool:
 
 
 def _stays_inside(invocation: Invocation) -> bool:
-    return all(effect.inside for effect in invocation.effects)
+    """A command has no path; where it may write, its walls say."""
+    return all(effect.inside or effect.kind is EffectKind.EXECUTE for effect in invocation.effects)
+
+
+def _is_walled_in(invocation: Invocation) -> bool:
+    """True when processes can change only what lies in the workspace, and reach no network."""
+    walls = invocation.confinement
+    return walls is not None and walls.level is not Level.PROCESS and not walls.network
+
+
+def _why_not_walled_in(invocation: Invocation) -> str:
+    if invocation.confinement is not None and invocation.confinement.network:
+        return "its sandbox has the network"
+    runs = any(effect.kind is EffectKind.EXECUTE for effect in invocation.effects)
+    return "it runs outside the sandbox" if runs else "no rule allows it"
 
 
 def _asks_to_read(invocation: Invocation) -> bool:

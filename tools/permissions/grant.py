@@ -2,11 +2,13 @@
 
 Only `tools.permissions.gate` makes grants (a test reads the imports). A grant is bound to the call
 id, the arguments and the definition, so it cannot be replayed for another call or survive an edit
-between the question and the run.
+between the question and the run. It carries the walls that were decided on: processes run behind
+those and no others.
 """
 
 from __future__ import annotations
 
+from tools.confinement import Confinement
 from tools.definition import ResolvedCall
 
 _SEAL = object()
@@ -17,17 +19,23 @@ class GrantError(Exception):
 
 
 class Grant:
-    """Permission for one call. `by` says who gave it, in the words of the journal."""
+    """Permission for one call. `by` says who gave it, in the words of the journal.
 
-    __slots__ = ("arguments_digest", "by", "call_id", "definition_digest")
+    `confinement` None means that its processes run as the user, behind no walls.
+    """
 
-    def __init__(self, call: ResolvedCall, by: str, seal: object) -> None:
+    __slots__ = ("arguments_digest", "by", "call_id", "confinement", "definition_digest")
+
+    def __init__(
+        self, call: ResolvedCall, by: str, seal: object, confinement: Confinement | None = None
+    ) -> None:
         if seal is not _SEAL:
             raise GrantError("only the permission gate gives grants")
         self.call_id = call.id
         self.arguments_digest = call.arguments_digest
         self.definition_digest = call.tool.digest
         self.by = by
+        self.confinement = confinement
 
     def check(self, call: ResolvedCall) -> None:
         """Raise GrantError unless this grant was given for exactly this call."""
@@ -39,6 +47,6 @@ class Grant:
             raise GrantError(f"the grant is not for call {call.id!r} of {call.tool.name!r}")
 
 
-def mint(call: ResolvedCall, by: str) -> Grant:
+def mint(call: ResolvedCall, by: str, confinement: Confinement | None = None) -> Grant:
     """Make a grant. For the gate alone."""
-    return Grant(call, by, _SEAL)
+    return Grant(call, by, _SEAL, confinement)

@@ -10,4 +10,5 @@ class Mode(StrEnum):
 
     ASK = "ask"
     ACCEPT_EDITS = "accept-edits"
+    AUTO_SANDBOX = "auto-sandbox"
     PLAN = "plan"

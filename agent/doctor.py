@@ -1,0 +1,165 @@
+"""What `opta doctor` finds out: about the machine, the settings, trust, tools and the model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.app import build_registry, make_model
+from agent.configuration import isolation_of, read_settings
+from agent.errors import UserError
+from agent.messages import UserMessage
+from agent.model.base import ModelError, ModelRequest
+from agent.project import ProjectTrust, is_trusted, project_report
+from agent.settings import Settings
+from tools import storage
+from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
+from tools.definition import JsonObject
+from tools.engine.isolation import memory
+from tools.engine.isolation.proof import Proof, prove
+
+_ONLINE_TIMEOUT_S = 60
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """All that was found. `problems` are what keeps opta from doing what the settings say."""
+
+    opta: JsonObject
+    isolation: list[JsonObject] = field(default_factory=list)
+    memory: JsonObject = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
+    project: JsonObject = field(default_factory=dict)
+    tools: JsonObject = field(default_factory=dict)
+    model: JsonObject = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def diagnose(
+    root: Path, version: str, flags: dict[str, Any], *, trust: bool, online: bool
+) -> Diagnosis:
+    """Look at everything; what is wrong becomes a line, not an error.
+
+    Nothing leaves the machine unless `online`, which sends one short request to the model.
+    """
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    found = Diagnosis({"version": version, "python": platform.python_version(), "system": system})
+    settings = _settings(found, root, flags, trust=trust)
+    if settings is not None:
+        _isolation(found, root, settings)
+        _tools(found, root, settings, trusted=found.project["trusted"])
+        _model(found, settings, online=online)
+    return found
+
+
+def _settings(
+    found: Diagnosis, root: Path, flags: dict[str, Any], *, trust: bool
+) -> Settings | None:
+    files = []
+    try:
+        own = [storage.global_dir() / "config.yml", storage.config_dir() / "config.yml"]
+        files = [str(path) for path in own if path.is_file()]
+        trusted = trust or is_trusted(root, may_ask=False)
+        report = project_report(root)
+        found.project = {
+            "directory": str(root),
+            "trusted": trusted,
+            "brings": [file.path for file in report.files],
+        }
+        if trusted:
+            files += [str(root / file.path) for file in report.settings]
+        settings = read_settings(root, flags, trusted=trusted)
+    except (UserError, storage.StorageError) as error:
+        found.settings = {"files": files, "problems": [str(error)]}
+        found.problems.append(str(error))
+        return None
+    found.settings = {
+        "files": files,
+        "problems": list(settings.warnings),
+        "mode": str(settings.mode),
+        "sandbox": str(settings.isolation.sandbox),
+    }
+    found.problems += settings.warnings
+    return settings
+
+
+def _isolation(found: Diagnosis, root: Path, settings: Settings) -> None:
+    path, wanted = os.environ.get("PATH", os.defpath), settings.isolation
+    found.isolation = [{
+        "level": "process", "by": "opta", "available": True, "chosen": True,
+        "enforces": ["a process group of its own", "no keys of providers in its environment"],
+        "gaps": ["files", "network"], "reason": "", "advice": "",
+    }]  # fmt: skip
+    for level, backends, chosen in (
+        (Level.SANDBOX, SANDBOXES, wanted.backend),
+        (Level.CONTAINER, ENGINES, wanted.engine),
+    ):
+        proofs = [prove(backend, path, wanted.image) for backend in backends]
+        usable = [p for p in proofs if p.available and chosen in (ANY, p.backend)]
+        found.isolation += [_row(level, proof, usable[:1] == [proof]) for proof in proofs]
+    limit = memory.means(path)
+    found.memory = {"reach": str(limit.reach), "by": limit.how}
+    isolation = isolation_of(root, settings)
+    if wanted.sandbox is not Sandboxing.OFF and isolation.sandbox() is None:
+        found.problems.append(f"sandbox: {wanted.sandbox} is set, and no sandbox works here")
+    if wanted.image and isolation.engine() is None:
+        found.problems.append(f"container_image: {wanted.image} is set, and no container runs here")
+
+
+def _row(level: Level, proof: Proof, chosen: bool) -> JsonObject:
+    return {
+        "level": str(level), "by": str(proof.backend), "available": proof.available,
+        "chosen": chosen, "enforces": list(proof.enforces),
+        "gaps": list(proof.gaps) if proof.available else [],
+        "reason": proof.reason, "advice": proof.advice,
+    }  # fmt: skip
+
+
+def _tools(found: Diagnosis, root: Path, settings: Settings, *, trusted: bool) -> None:
+    try:
+        registry = build_registry(ProjectTrust(root, given=trusted), settings)
+        registry.refresh()
+        problems = [str(problem) for problem in registry.problems]
+        enabled = sum(entry.enabled for entry in registry.entries())
+        found.tools = {"enabled": enabled, "problems": problems}
+    except UserError as error:
+        found.tools = {"problems": [str(error)]}
+    found.problems += found.tools["problems"]
+
+
+def _model(found: Diagnosis, settings: Settings, *, online: bool) -> None:
+    key = "settings file" if settings.api_key else "none"
+    if os.environ.get(settings.api_key_env):
+        key = f"environment {settings.api_key_env}"
+    found.model = {
+        "model": settings.model, "base_url": settings.base_url, "api": settings.api, "key": key,
+        "from": settings.source("base_url"),
+    }  # fmt: skip
+    if not settings.model:
+        found.problems.append("no model is chosen: name one with --model or OPTA_MODEL")
+    elif online:
+        problem = asyncio.run(_answers(settings))
+        found.model["online"] = problem or "it answers"
+        if problem:
+            found.problems.append(problem)
+
+
+async def _answers(settings: Settings) -> str:
+    """Ask the model for a word; return what went wrong, or nothing."""
+    try:
+        client = make_model(settings, settings.model)
+        try:
+            async with asyncio.timeout(_ONLINE_TIMEOUT_S):
+                async for _ in client.stream(ModelRequest("", [UserMessage("Say: ok")])):
+                    break
+        finally:
+            await client.aclose()
+    except ModelError as error:
+        return f"{error} {error.next_step}".strip()
+    except TimeoutError:
+        return f"the model did not answer within {_ONLINE_TIMEOUT_S} s"
+    return ""

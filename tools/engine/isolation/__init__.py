@@ -1,0 +1,1 @@
+"""Walls around processes: what this machine can enforce, proven by trying, and how it is done."""

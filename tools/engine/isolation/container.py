@@ -1,0 +1,129 @@
+"""podman and docker: a container from a configured image, for tools that ask for one.
+
+The image's root is read-only, nothing of the machine is in it but what is mounted, and an image
+is never fetched on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tools.confinement import Backend, Walls
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment,unused-ignore]
+
+MAX_PROCESSES = 512
+_REMOVE_TIMEOUT_S = 20
+_MAX_LIMIT = 4096
+
+
+def new_name() -> str:
+    """Return a name by which a container can be found again."""
+    return f"opta-{secrets.token_hex(8)}"
+
+
+def argv(
+    engine: Sequence[str],
+    image: str,
+    command: Sequence[str],
+    *,
+    name: str,
+    cwd: Path,
+    variables: Sequence[str],
+    options: Sequence[str],
+) -> tuple[str, ...]:
+    """Return what runs `command` in a container.
+
+    `engine` is the program with its own options, `variables` are names whose values the engine
+    takes from its own environment, so that they stand in no command line.
+    """
+    words = [*engine, "run", "--rm", "--interactive", "--pull", "never", "--name", name]
+    words += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
+    words += ["--pids-limit", str(MAX_PROCESSES), "--workdir", str(cwd), *options]
+    for variable in variables:
+        words += ["--env", variable]
+    # An entry point of the image would get the command as its arguments.
+    words += ["--entrypoint", command[0], image, *command[1:]]
+    return tuple(words)
+
+
+def options(
+    backend: Backend, walls: Walls, reads: Sequence[Path], *, network: bool,
+    max_memory_bytes: int | None,
+) -> list[str]:  # fmt: skip
+    """Return the options for these walls."""
+    words = [] if network else ["--network", "none"]
+    words += ["--tmpfs", "/tmp:rw,exec,mode=1777"]
+    mounts = {path: "rw" for path in walls.writable if path.exists()}
+    mounts |= {path: "ro" for path in (*walls.read_only, *reads) if path.exists()}
+    mounts = {path: mode for path, mode in mounts.items() if _shown(path, mode, walls)}
+    for path in sorted(mounts, key=lambda path: path.parts):
+        words += ["--mount", _mount(path, path, mounts[path])]
+    for path in walls.hidden:
+        if any(path.is_relative_to(top) for top in walls.writable):
+            words += _hide(path)
+    if max_memory_bytes is not None:
+        words += ["--memory", str(max_memory_bytes), "--memory-swap", str(max_memory_bytes)]
+    return words + _user(backend)
+
+
+def _shown(path: Path, mode: str, walls: Walls) -> bool:
+    """What is kept outside of all writable directories is not in the container anyway."""
+    return mode == "rw" or path not in walls.read_only or any(
+        path.is_relative_to(top) for top in walls.writable
+    )  # fmt: skip
+
+
+def _mount(source: Path | str, target: Path, mode: str) -> str:
+    read_only = ",readonly" if mode == "ro" else ""
+    # The engines read this as CSV.
+    fields = [f"source={source}", f"target={target}"]
+    quoted = ['"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
+              for field in fields]  # fmt: skip
+    return ",".join(("type=bind", *quoted)) + read_only
+
+
+def _hide(path: Path) -> list[str]:
+    if path.is_dir():
+        return ["--tmpfs", f"{path}:ro,mode=0555"]
+    return ["--mount", _mount("/dev/null", path, "ro")] if path.exists() else []
+
+
+def _user(backend: Backend) -> list[str]:
+    if os.name != "posix":
+        return []
+    if backend is Backend.PODMAN and os.geteuid() != 0:
+        return ["--userns", "keep-id"]
+    return ["--user", f"{os.geteuid()}:{os.getegid()}"]
+
+
+def limits() -> list[str]:
+    """Return options that raise no limit of this process: some machines let none be raised.
+
+    The engines' own default is more than a process without CAP_SYS_RESOURCE may have.
+    """
+    if resource is None:
+        return []
+    words = []
+    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
+        hard = resource.getrlimit(kind)[1]
+        most = _MAX_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _MAX_LIMIT)
+        words += ["--ulimit", f"{name}={most}:{most}"]
+    return words
+
+
+def remove(engine: Sequence[str], name: str, env: Mapping[str, str]) -> None:
+    """Remove a container whose client was killed; nothing happens where it is gone."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [*engine, "rm", "--force", "--volumes", name], env=env, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_REMOVE_TIMEOUT_S, check=False,
+        )  # fmt: skip

@@ -1,0 +1,261 @@
+"""What this machine can enforce, found out by trying it: nothing is believed because it is there.
+
+Each backend runs `inside.py` behind real walls once per process of opta; what got through decides.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tools import storage
+from tools.confinement import ENGINES, Backend, Walls
+from tools.engine.isolation import bubblewrap, container, seatbelt, seccomp
+from tools.engine.isolation.inside import WRITES
+from tools.engine.isolation.request import Request
+from tools.engine.isolation.wrap import in_sandbox
+
+_TIMEOUT_S = 20
+_INSIDE = Path(__file__).with_name("inside.py")
+
+_MUST_FAIL = {
+    "outside": "a file outside could be written",
+    "tree/kept/new": "a file that is kept could be written",
+    "read-hidden": "a hidden file could be read",
+    "tcp": "the network could be reached",
+    "udp": "the network could be reached (UDP)",
+}
+
+
+_SIGNALS = "signals to programs outside"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What trying a backend showed.
+
+    `program` is what starts it, with the options this machine needs. `reason` says why it is not
+    available, `advice` what to do about it. `gaps` are what it does not enforce, in words.
+    """
+
+    backend: Backend
+    program: tuple[str, ...] = ()
+    reason: str = ""
+    advice: str = ""
+    gaps: tuple[str, ...] = ()
+
+    @property
+    def available(self) -> bool:
+        """True when it was seen to work."""
+        return not self.reason
+
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        """What it was seen to keep a process from, in words."""
+        if not self.available:
+            return ()
+        held = ("files outside are not written", "hidden files are not read", "no network")
+        return held if _SIGNALS in self.gaps else (*held, "no signals to programs outside")
+
+
+def prove(backend: Backend, path: str, image: str = "") -> Proof:
+    """Return what trying a backend shows; it is tried once per process.
+
+    `path` is where programs are looked for (PATH), `image` what containers are made from.
+    """
+    return _prove(backend, path, image if backend in ENGINES else "")
+
+
+@cache
+def _prove(backend: Backend, path: str, image: str) -> Proof:
+    match backend:
+        case Backend.BUBBLEWRAP:
+            return _bubblewrap(path)
+        case Backend.LANDLOCK:
+            return _landlock()
+        case Backend.SEATBELT:
+            return _seatbelt()
+        case _:
+            return _engine(backend, path, image)
+
+
+def _bubblewrap(path: str) -> Proof:
+    if sys.platform != "linux":
+        return Proof(Backend.BUBBLEWRAP, reason="it is for Linux")
+    if not seccomp.supported():
+        return Proof(Backend.BUBBLEWRAP, reason="opta has no system call filter for this processor")
+    program = find("bwrap", path)
+    if program is None:
+        return Proof(
+            Backend.BUBBLEWRAP, reason="there is no bwrap on PATH",
+            advice="install the package bubblewrap (apt-get, dnf, pacman)",
+        )  # fmt: skip
+    # Root needs no user namespace where it may mount; in many containers it may not.
+    variants: list[tuple[str, ...]] = [("--unshare-user", "--cap-drop", "ALL")]
+    if os.geteuid() == 0:
+        variants.insert(0, bubblewrap.AS_ROOT)
+    failure = ""
+    for options in variants:
+        failure, gaps = _try(Backend.BUBBLEWRAP, (program, *options))
+        if not failure:
+            return Proof(Backend.BUBBLEWRAP, (program, *options), gaps=gaps)
+    return Proof(
+        Backend.BUBBLEWRAP, reason=failure,
+        advice="allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+        "kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for bwrap)",
+    )  # fmt: skip
+
+
+def _landlock() -> Proof:
+    if sys.platform != "linux":
+        return Proof(Backend.LANDLOCK, reason="it is for Linux")
+    if not seccomp.supported():
+        return Proof(Backend.LANDLOCK, reason="opta has no system call filter for this processor")
+    version = _landlock_version()
+    if version < 3:
+        found = f"this kernel has version {version}" if version else "this kernel has none"
+        return Proof(
+            Backend.LANDLOCK, reason=f"Landlock version 3 is needed, {found}",
+            advice="use Linux 6.2 or later with landlock in the kernel's lsm= list",
+        )  # fmt: skip
+    failure, gaps = _try(Backend.LANDLOCK, ())
+    more = ("modes, owners and times of files outside", "one temporary directory, /tmp is closed")
+    return Proof(Backend.LANDLOCK, reason=failure, gaps=(*gaps, *more))
+
+
+def _landlock_version() -> int:
+    from tools.engine.isolation import launcher
+
+    return launcher.abi()
+
+
+def _seatbelt() -> Proof:
+    if sys.platform != "darwin":
+        return Proof(Backend.SEATBELT, reason="it is for macOS")
+    failure, gaps = _try(Backend.SEATBELT, (seatbelt.PROGRAM,))
+    return Proof(Backend.SEATBELT, (seatbelt.PROGRAM,), reason=failure, gaps=gaps)
+
+
+def _engine(backend: Backend, path: str, image: str) -> Proof:
+    program = find(backend.value, path)
+    if program is None:
+        return Proof(
+            backend, reason=f"there is no {backend} on PATH",
+            advice=f"install {backend}",
+        )  # fmt: skip
+    if not image:
+        return Proof(
+            backend, reason="no image is named",
+            advice="name one with the setting container_image; it needs a /bin/sh",
+        )  # fmt: skip
+    failure = ""
+    variants: list[list[str]] = [[], container.limits()]
+    for number, options in enumerate(variants):
+        if number and options == variants[0]:
+            continue
+        failure = _try_engine(backend, program, image, options)
+        if not failure:
+            return Proof(backend, (program, *options))
+    return Proof(backend, reason=failure, advice=f"try: {backend} run --rm {image} true")
+
+
+def _try(backend: Backend, program: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return why a sandbox cannot be used, or nothing, and its gaps."""
+    try:
+        with _grounds() as directory, ExitStack() as files:
+            walls = Walls(
+                writable=(directory / "work", directory / "tree"),
+                read_only=(directory / "tree" / "kept",),
+                hidden=(directory / "hidden",),
+            )
+            network = str(Path("/proc/self/ns/net").readlink()) if sys.platform == "linux" else ""
+            python = os.path.realpath(sys.executable)
+            attempt = [python, "-I", "-S", "-c", _INSIDE.read_text("utf-8"), str(directory)]
+            request = Request(
+                (*attempt, str(os.getpid()), network), directory / "work", _environment()
+            )
+            wrapped = in_sandbox(backend, program, walls, request, network=False, files=files)
+            code, out, err = _run(wrapped.argv, wrapped.env, wrapped.descriptors)
+            written = {name for name in WRITES if (directory / name).exists()}
+    except (OSError, storage.StorageError) as error:
+        return str(error), ()
+    worked = written.union(out.split())
+    if code != 0:
+        return _first_line(err) or f"it ended with exit code {code}", ()
+    if "work/new" not in worked:
+        return "a file in the workspace could not be written", ()
+    broken = [said for name, said in _MUST_FAIL.items() if name in worked]
+    gaps = (_SIGNALS,) if "signal" in worked else ()
+    return "; ".join(dict.fromkeys(broken)), gaps
+
+
+def _try_engine(backend: Backend, program: str, image: str, options: Sequence[str]) -> str:
+    script = "echo x > work/new && echo write; (echo x > /denied) 2>/dev/null && echo outside; "
+    script += "cat /proc/net/dev"
+    try:
+        with _grounds() as directory:
+            walls = Walls(writable=(directory / "work",))
+            more = container.options(backend, walls, (), network=False, max_memory_bytes=None)
+            argv = container.argv(
+                (program,), image, ("/bin/sh", "-c", script), name=container.new_name(),
+                cwd=directory, variables=(), options=[*options, *more],
+            )  # fmt: skip
+            code, out, err = _run(argv, _environment(), ())
+    except (OSError, storage.StorageError) as error:
+        return str(error)
+    lines = out.splitlines()
+    if code != 0 or "write" not in lines:
+        return _first_line(err) or f"it ended with exit code {code}"
+    interfaces = [line.partition(":")[0].strip() for line in lines if ":" in line]
+    if "outside" in lines:
+        return "the image's root could be written"
+    return "the network could be reached" if interfaces not in ([], ["lo"]) else ""
+
+
+@contextmanager
+def _grounds() -> Iterator[Path]:
+    """Make a directory to try things in, on the disk where the person's own files are."""
+    base = storage.private_dir(storage.state_dir() / container.new_name())
+    try:
+        for name in ("work", "tree", "tree/kept", "hidden"):
+            storage.private_dir(base / name)
+        storage.write_private(base / "hidden" / "key", b"secret")
+        yield base
+    finally:
+        with suppress(storage.StorageError):
+            storage.remove_tree(base)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _run(
+    argv: Sequence[str], env: Mapping[str, str], descriptors: tuple[int, ...]
+) -> tuple[int, str, str]:
+    try:
+        done = subprocess.run(
+            argv, env=env, pass_fds=descriptors, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=_TIMEOUT_S, check=False, start_new_session=True, cwd="/",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 1, "", f"it did not end within {_TIMEOUT_S} s"
+    out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+    return done.returncode, out, err
+
+
+def find(name: str, path: str) -> str | None:
+    """Return the absolute path of a program. What stands in a relative PATH entry is not found."""
+    found = shutil.which(name, path=path)
+    return found if found and Path(found).is_absolute() else None
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -1,0 +1,19 @@
+"""What is to be started, apart from how: most processes never need the rest of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A process as its tool wants it. `reads` are files of opta's that it must be able to read."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    descriptors: tuple[int, ...] = ()
+    max_memory_bytes: int | None = None
+    reads: tuple[Path, ...] = ()
