@@ -20,6 +20,7 @@ from tools import storage
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.trust import ProjectFileError, read_project_file
+from tools.permissions.worktree import main_worktree
 
 if TYPE_CHECKING:
     from tools.registry import ToolSettings
@@ -63,6 +64,7 @@ class Settings:
     mode: Mode
     skip_permissions: bool
     rules: tuple[Rule, ...]
+    default_verdict: Verdict
     switches: Mapping[str, bool]
     show_token_costs: bool
     load_custom_tools: bool
@@ -174,7 +176,7 @@ class _FileReader:
         self._need_mapping(projects, ("projects",))
         outer, self.layer = self.layer, mine
         for path, data in projects.items():
-            if data is not None and Path(path).expanduser() == self.root:
+            if data is not None and is_entry_for(path, self.root):
                 self._need_mapping(data, ("projects", path))
                 self._read_keys(data, ("projects", path))
         self.layer = outer
@@ -262,6 +264,11 @@ class _FileReader:
     def _unknown(self, name: str, path: tuple[str, ...]) -> None:
         near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
         self._warn(path, "unknown setting" + (f"; did you mean {near}?" if near else ""))
+
+
+def is_entry_for(path: str, root: Path) -> bool:
+    """Tell whether an entry of `projects` is for `root`, or for the repository it belongs to."""
+    return Path(path).expanduser() in (root, main_worktree(root))
 
 
 def _is_known(name: str) -> bool:
@@ -409,6 +416,7 @@ def _settings(
         price_per_1000=get("price_per_1000"),
         mode=Mode(get("mode")),
         skip_permissions=get("skip_permissions"),
+        default_verdict=Verdict(get("permissions.default")),
         rules=tuple(rule for layer in layers for rule in layer.rules),
         switches=switches,
         show_token_costs=get("tools.showTokenCosts"),

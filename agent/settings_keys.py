@@ -117,6 +117,10 @@ _ALL = (
     Key("permissions.ask", Kind.RULES, (), "calls that always ask", flag="--ask"),
     Key("permissions.deny", Kind.RULES, (), "calls that are never allowed", flag="--deny"),
     Key(
+        "permissions.default", Kind.CHOICE, "ask", "what holds where no rule and no mode speaks",
+        choices=("ask", "deny", "allow"), project=False,
+    ),
+    Key(
         "auto_approve", Kind.RULES, (), "allow tools with a tag (tool:read)",
         flag="--auto-approve", file=False,
     ),

@@ -15,7 +15,6 @@ from tools.permissions.rules import (
     Verdict,
     parse_rule,
     parse_tag_rule,
-    suggest_rules,
 )
 
 ROOT = Path("/work/project")
@@ -230,4 +229,4 @@ def test_a_command_that_may_be_denied_is_asked_about() -> None:
     ],
 )
 def test_suggestions_are_the_narrowest_rules(call, effects, texts) -> None:
-    assert [rule.text for rule in suggest_rules(call, make_invocation(*effects))] == texts
+    assert [rule.text for rule in RuleSet().suggest(call, make_invocation(*effects))] == texts

@@ -175,12 +175,38 @@ def test_a_deny_rule_leaves_other_commands_alone(command: str) -> None:
     assert match("rm:*", command) is Match.NO
 
 
-def test_options_between_the_words_of_a_deny_rule_make_it_possible() -> None:
-    assert match("git push:*", "git push --force") is Match.YES
-    assert match("git push:*", "git -C . push") is Match.MAYBE
-    assert match("rm -rf:*", "rm -rf x") is Match.YES
-    assert match("rm -rf:*", "rm -f x -r") is Match.MAYBE
-    assert match("rm -rf:*", "rm x") is Match.NO
+@pytest.mark.parametrize(
+    ("pattern", "command", "expected"),
+    [
+        ("git push:*", "git push --force", Match.YES),
+        ("git push:*", "git -C . push", Match.YES),
+        ("git push:*", "git -c a.b=c --no-pager push x", Match.YES),
+        ("git push --force:*", "git push origin main -f", Match.YES),
+        ("git push --force:*", "git push origin main", Match.NO),
+        ("git push:*", "git --unknown x push", Match.MAYBE),
+        ("git push:*", "git log push", Match.MAYBE),
+        ("rm -rf:*", "rm -rf x", Match.YES),
+        ("rm -rf:*", "rm -f x -r", Match.YES),
+        ("rm -r:*", "rm -fr x", Match.YES),
+        ("rm -r:*", "rm --recursive x", Match.YES),
+        ("rm -r:*", "rm --recurs x", Match.YES),
+        ("rm -r:*", "rm -R x", Match.YES),
+        ("rm --recursive:*", "rm -vfr x", Match.YES),
+        ("rm -rf:*", "rm x", Match.NO),
+        ("rm -rf:*", "rm -r x", Match.NO),
+    ],
+)
+def test_a_deny_rule_knows_other_spellings_of_its_words(pattern, command, expected) -> None:
+    assert match(pattern, command) is expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["X=rm; $X -rf y", "X=rm\n${X} y", "X='rm -rf'; $X y", "for p in ls rm; do $p x; done",
+     "export X=rm; $X y", "sudo env X=rm true; sudo $X y"],
+)  # fmt: skip
+def test_a_deny_rule_sees_through_variables_that_the_text_sets(command) -> None:
+    assert match("rm:*", command) is Match.YES
 
 
 def test_the_ten_thousandth_command_is_checked_too() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
+from tools.builtin.git_settings import reading_environment
 from tools.builtin.kit import Services
 from tools.definition import (
     CommandDisplay,
@@ -23,10 +25,14 @@ from tools.definition import (
 from tools.engine.output import for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.files.paths import is_within
+from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.destruction import destruction
 from tools.permissions.grant import Grant
+from tools.storage import kept_file
 
 _TITLE_CHARS = 80
+_GIT_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +54,26 @@ class Command:
 def running(call: ResolvedCall, services: Services, command: Command) -> Invocation:
     """Prepare a process that may do anything, so that rules or a person must allow it."""
     workspace = services.workspace
-    protected = protected_by_name(command.line, command.cwd)
-    effects = [Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected)]
+    protected = destruction(command.line, command.cwd, workspace.root) or protected_by_name(
+        command.line, command.cwd
+    )
+    cwd = str(command.cwd)
+    effects = [
+        Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected, cwd=cwd)
+    ]
     if command.cwd != workspace.root:
         # A rule that allows `make test` means the project's, not that of any other directory.
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
     timeout_ms, note = time_limit(services, command.timeout_ms)
-    spec = ProcessSpec(
-        command.argv,
-        command.cwd,
-        services.child_env,
-        timeout_ms,
-        merge_stderr=command.merged,
-    )
+    helpers = services.rules.helpers(effects[0])
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         try:
+            env = await _environment(grant, call, services, command.cwd, helpers)
+            spec = ProcessSpec(
+                command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
+            )
             process = await run_process(grant, call, spec, live(progress))
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
@@ -76,6 +85,26 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
         preview=CommandDisplay(command.line, str(command.cwd), note),
         run=run,
     )
+
+
+async def _environment(
+    grant: Grant, call: ResolvedCall, services: Services, cwd: Path, helpers: frozenset[str]
+) -> Mapping[str, str]:
+    """Return the environment of a command in which `helpers` only read, and keep to it."""
+    env = services.child_env
+    if "rg" in helpers:
+        text = "".join(f"--iglob=!{pattern}\n" for pattern in secret_patterns())
+        env = {**env, "RIPGREP_CONFIG_PATH": str(kept_file("ripgrep", text))}
+    program = program_path("git", services)
+    if "git" not in helpers or program is None:
+        return env
+
+    async def git(environment: Mapping[str, str], words: tuple[str, ...]) -> ProcessResult:
+        argv = (str(program), "--no-pager", *words)
+        spec = ProcessSpec(argv, cwd, environment, _GIT_TIMEOUT_MS, merge_stderr=True)
+        return await run_process(grant, call, spec)
+
+    return await reading_environment(env, cwd, git)
 
 
 def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:

@@ -14,13 +14,16 @@ from enum import StrEnum
 from typing import Protocol
 
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
+from tools.permissions.command_check import UNKNOWN
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
-from tools.permissions.rules import Judgement, Rule, RuleSet, Verdict, suggest_rules
+from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
 from tools.storage import StorageError
 
 NOT_GRANTED = "Permission not granted: "
 """Begins a line with a permission that a refused tool declared to need (C332)."""
+
+_SHOWN_PART = 60
 
 
 class Choice(StrEnum):
@@ -98,11 +101,13 @@ class PermissionGate:
         *,
         mode: Mode = Mode.ASK,
         skip_permissions: bool = False,
+        default: Verdict = Verdict.ASK,
         remember: Callable[[Rule], None] | None = None,
     ) -> None:
         """Make a gate.
 
-        `approver` None means that nobody can answer. `remember` stores an "always" rule for later
+        `approver` None means that nobody can answer. `default` holds where no rule and no mode
+        speaks. `remember` stores an "always" rule for later
         runs and may raise OSError or StorageError: the answer then holds for this session, and
         `tell` is told, which a front end sets.
         """
@@ -110,6 +115,7 @@ class PermissionGate:
         self.approver = approver
         self.mode = mode
         self.skip_permissions = skip_permissions
+        self.default = default
         self.unanswered = 0
         self.tell: Callable[[str], None] = lambda text: None
         self._remember = remember
@@ -129,8 +135,8 @@ class PermissionGate:
         # Ask rules and possible denials beat allow rules: no new rule would spare the question.
         every_time = _must_be_answered(invocation) or judgement is not None
         request = PermissionRequest(
-            call, invocation, _risk(call, invocation), self._reason(invocation, judgement),
-            () if every_time else suggest_rules(call, invocation),
+            call, invocation, _risk(call, invocation), self.reason(invocation, judgement),
+            () if every_time else self.rules.suggest(call, invocation),
         )  # fmt: skip
         async with self._asking:
             # An earlier answer of this session may have settled it while this call waited.
@@ -160,16 +166,14 @@ class PermissionGate:
             return _allowed(call, "--dangerously-skip-permissions")
         if judgement is None:
             return self._by_mode(call, invocation)
-        if judgement.verdict is Verdict.ASK:
-            return None
-        return _allowed(call, f"rule {judgement.rule.text} ({judgement.rule.origin})")
+        return None if judgement.verdict is Verdict.ASK else _allowed_by_rule(call, judgement.rule)
 
     def _refused_at_once(
         self, invocation: Invocation, judgement: Judgement | None
     ) -> Decision | None:
         if judgement is not None and judgement.verdict is Verdict.DENY:
             return _denied_by_rule(judgement.rule)
-        if self.mode is Mode.PLAN and not _only_reads(invocation):
+        if self.mode is Mode.PLAN and not self.rules.only_reads(invocation):
             return Decision(
                 by="plan mode", denial=Denial.MODE,
                 message="Permission denied: plan mode is on and allows only reading. Nothing "
@@ -187,6 +191,15 @@ class PermissionGate:
             and not _asks_to_read(invocation)
         ):
             return _allowed(call, "accept-edits mode")
+        return self._by_default(call, invocation)
+
+    def _by_default(self, call: ResolvedCall, invocation: Invocation) -> Decision | None:
+        """Apply `permissions.default`, which opens no secrets."""
+        if self.default is Verdict.DENY:
+            return _denied_by_rule(Rule(Verdict.DENY, "permissions.default: deny", "settings"))
+        secret = _asks_to_read(invocation) or self.rules.reads_secrets(invocation)
+        if self.default is Verdict.ALLOW and not secret:
+            return _allowed(call, "permissions.default: allow")
         return None
 
     async def _ask(self, request: PermissionRequest) -> Decision:
@@ -218,7 +231,8 @@ class PermissionGate:
             return ", for this session only: it could not be saved"
         return ""
 
-    def _reason(self, invocation: Invocation, judgement: Judgement | None) -> str:
+    def reason(self, invocation: Invocation, judgement: Judgement | None) -> str:
+        """Say why a call is asked about, to follow "because"."""
         for effect in invocation.effects:
             if effect.protected:
                 return effect.protected
@@ -234,6 +248,20 @@ class PermissionGate:
                 return effect.sensitive
             if effect.kind in (EffectKind.READ, EffectKind.WRITE) and not effect.inside:
                 return f"{effect.value} is outside the workspace"
+        return self._unruled(invocation)
+
+    def _unruled(self, invocation: Invocation) -> str:
+        """Say which part of a command no rule allows, where it is not the whole."""
+        for effect in invocation.effects:
+            parts = self.rules.parts(effect) if effect.cwd else []
+            part = next((part for part in parts if not part.allowed), None)
+            if part is None or (part.why == UNKNOWN and len(parts) == 1):
+                continue
+            if part.why.startswith("reads "):
+                return f"it {part.why}"
+            if len(parts) > 1 and len(part.text) <= _SHOWN_PART:
+                return f"no rule allows `{part.text}`, which {part.why}"
+            return f"no rule allows it: it {part.why}"
         return "no rule allows it"
 
 
@@ -250,6 +278,12 @@ def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:
 
 def _allowed(call: ResolvedCall, by: str) -> Decision:
     return Decision(by=by, grant=mint(call, by))
+
+
+def _allowed_by_rule(call: ResolvedCall, rule: Rule) -> Decision:
+    if rule is READ_ONLY:
+        return _allowed(call, "commands that only read in the workspace are allowed")
+    return _allowed(call, f"rule {rule.text} ({rule.origin})")
 
 
 def _denied_by_rule(rule: Rule) -> Decision:
