@@ -21,7 +21,7 @@ _LOG = _DIFF | frozenset((
     "--no-notes",
 ))  # fmt: skip
 _STATUS = frozenset((
-    "-s", "--short", "-b", "--branch", "--porcelain", "--porcelain=v1", "--porcelain=v2",
+    "-s", "-sb", "--short", "-b", "--branch", "--porcelain", "--porcelain=v1", "--porcelain=v2",
     "--long", "-z", "-u", "-uno", "-unormal", "-uall", "--untracked-files=no",
     "--untracked-files=normal", "--untracked-files=all", "--ignored", "--show-stash",
     "--ahead-behind", "--no-ahead-behind", "--no-renames",

@@ -328,7 +328,7 @@ def _git_shown(operation: str, words: Sequence[str]) -> list[str]:
         elif word.startswith("-"):
             if not is_plain_option(operation, word):
                 raise NotReadOnly(f"has {word}, which is not known to only read")
-        elif operation == "branch":
+        elif operation == "branch" and "--list" not in words:
             raise NotReadOnly(f"makes a branch {word}")
         else:
             operands.append(word)

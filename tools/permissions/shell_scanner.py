@@ -43,6 +43,7 @@ class _Frame:
 
 
 _RUN = re.compile(r"[^\s'\"\\$`;&|()<>#]+")
+_IN_QUOTES = '$`"\\'
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _PARAMETER_RUN = re.compile(r"[^}'\"\\$`]+")
 _ANSI_QUOTE = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
@@ -240,7 +241,8 @@ class Scanner:
             escaped = self.text[self.at + 1 : self.at + 2]
             self.hidden = self.hidden or (escaped == "`" and self.backticks > 0)
             if escaped != "\n":
-                self._add(escaped)
+                literal = self.frames[-1].kind is _Kind.QUOTED and escaped not in _IN_QUOTES
+                self._add(f"\\{escaped}" if literal else escaped)
             self.at += 2
         elif character == "`":
             self._backtick()

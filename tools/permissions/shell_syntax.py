@@ -111,6 +111,7 @@ class _Reader:
         self.cwds: tuple[Path, ...] = (cwd,)
         self.depth = 0
         self.loops = 0
+        self.visited: set[int] = set()
         self.entered: tuple[Path, ...] | None = None
         self.assigned: dict[str, list[Node | None]] = {}
         if _MAY_ASSIGN.search(root.text or b""):
@@ -298,7 +299,10 @@ class _Reader:
 
     def _expander(self) -> Expander:
         def visit(node: Node) -> None:
-            self.statement(node, self.depth + 1)
+            # What a variable holds is read again where it is used, but runs once.
+            if node.start_byte not in self.visited:
+                self.visited.add(node.start_byte)
+                self.statement(node, self.depth + 1)
 
         return Expander(home_directory(), self.cwds, self.assigned, visit)
 
