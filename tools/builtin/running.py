@@ -29,7 +29,7 @@ from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.destruction import destruction
 from tools.permissions.grant import Grant
-from tools.storage import kept_file
+from tools.storage import StorageError, kept_file
 
 _TITLE_CHARS = 80
 _GIT_TIMEOUT_MS = 30_000
@@ -75,7 +75,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
                 command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
             )
             process = await run_process(grant, call, spec, live(progress))
-        except ProcessStartError as error:
+        except (ProcessStartError, StorageError) as error:
             raise ToolError(str(error)) from error
         return result_of(process, timeout_ms, note)
 
