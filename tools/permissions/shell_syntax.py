@@ -207,7 +207,7 @@ class _Reader:
     def _file_redirect(self, node: Node) -> None:
         operator = next(child.type for child in node.children if not child.is_named)
         target = node.children[-1]
-        if operator in (">&", "<&") and target.type == "number" and _text(target) in "012":
+        if operator in (">&", "<&") and _text(target) in ("0", "1", "2"):
             return
         if operator == "<":
             self._note(node, reads=_known(self.expander.single(target)))
