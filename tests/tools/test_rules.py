@@ -45,13 +45,13 @@ def denies(rule, call, *effects):
         "read_file(a\0b)", "network:-a-",
     ],
 )  # fmt: skip
-def test_an_invalid_rule_is_an_error_that_names_it(text: str) -> None:
+def test_r08_an_invalid_rule_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(RuleError) as caught:
         parse_rule(Verdict.ALLOW, text, "here")
     assert repr(text.strip()) in str(caught.value)
 
 
-def test_deny_beats_ask_beats_allow_whatever_the_order() -> None:
+def test_r08_deny_beats_ask_beats_allow_whatever_the_order() -> None:
     call, effect = make_call(), runs("git push")
     rules = [
         ("allow", "run_command"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.commands import verdict, whys
+from tests.support.calls import make_call, make_invocation, runs
+from tests.support.commands import rule_set, verdict, whys
 from tools.permissions.rules import Verdict
 from tools.permissions.sed_script import only_prints
 
@@ -346,9 +349,6 @@ def test_r13_a_variable_of_one_command_is_none_of_the_next(project):
 
 
 def test_where_the_directory_is_not_known_nothing_is_allowed_without_a_rule(project):
-    from tests.support.calls import make_call, make_invocation, runs
-    from tests.support.commands import rule_set
-
     assert rule_set(project).judge(make_call(), make_invocation(runs("ls"))) is None
 
 
@@ -371,3 +371,22 @@ def test_r06_no_text_makes_it_fail(text):
     from pathlib import Path
 
     verdict(text, Path("/nowhere"))
+
+
+LONG = ["ls;" * 3333, "".join(f"cat {n};" for n in range(1050)), "echo " + "a " * 4997, "$(" * 5000]
+
+
+@pytest.mark.parametrize("line", LONG, ids=lambda line: line[:8])
+def test_r42_a_thousand_rules_judge_every_part_of_a_long_line_in_time(project, line):
+    """The bound is 50 ms on a machine of its own (benchmarks/permissions.py), here CPU time."""
+    rules = [f"{v}:run_command({v} sub{n}:*)" for v in ("deny", "ask", "allow") for n in range(334)]
+    judge = rule_set(project, *rules)
+    invocation = make_invocation(runs(line, cwd=str(project)))
+
+    def seconds() -> float:
+        start = time.process_time()
+        judge.judge(make_call(), invocation)
+        return time.process_time() - start
+
+    best = min(seconds() for _ in range(5))
+    assert best < 0.2, f"{best * 1000:.0f} ms"
