@@ -37,6 +37,7 @@ from tools.executor import Hooks, ToolExecutor
 from tools.files.workspace import Workspace
 from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.mode import Mode
+from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import TrustReport
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
@@ -159,7 +160,7 @@ def build_chat(
             system=load("system"),
             tools_command=lambda form: build_tools_command(registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
-            warnings=settings.warnings,
+            warnings=(*settings.warnings, *map(str, review(settings.rules, root))),
         )
     )
 
@@ -203,10 +204,11 @@ def _gate(root: Path, settings: Settings, approver: Approver | None) -> Permissi
         add_permission_rule(root, rule)
 
     return PermissionGate(
-        RuleSet(settings.rules, root),
+        RuleSet(settings.rules, root, (storage.output_dir(),)),
         approver,
         mode=settings.mode,
         skip_permissions=settings.skip_permissions,
+        default=settings.default_verdict,
         remember=remember,
     )
 

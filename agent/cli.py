@@ -29,9 +29,12 @@ COMMANDS = {
     "demo": Command("agent.demo", "see opta work on a small project, without key or network"),
     "tools": Command("agent.tools_command", "list tools with their cost, switch them on or off"),
     "tool": Command("agent.tool_command", "make, check, test and run tools of your own", True),
+    "permissions": Command(
+        "agent.permissions_command", "show and change permission rules, check a command"
+    ),
     "sessions": Command("agent.sessions_command", "list, show, export and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),
-    "help": Command("agent.help_command", "pages about tools: opta help tools", True),
+    "help": Command("agent.help_command", "pages about tools and permissions", True),
 }
 
 

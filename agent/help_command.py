@@ -1,4 +1,4 @@
-"""`opta help [TOPIC …]`: pages about the tool commands."""
+"""`opta help [TOPIC …]`: pages about the tool and permission commands."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from tools.confinement import IsolationSettings, Sandboxing
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.trust import ProjectFileError, read_project_file
+from tools.permissions.worktree import main_worktree
 
 if TYPE_CHECKING:
     from tools.registry import ToolSettings
@@ -65,6 +66,7 @@ class Settings:
     skip_permissions: bool
     rules: tuple[Rule, ...]
     isolation: IsolationSettings
+    default_verdict: Verdict
     switches: Mapping[str, bool]
     undo: bool
     show_token_costs: bool
@@ -177,7 +179,7 @@ class _FileReader:
         self._need_mapping(projects, ("projects",))
         outer, self.layer = self.layer, mine
         for path, data in projects.items():
-            if data is not None and Path(path).expanduser() == self.root:
+            if data is not None and is_entry_for(path, self.root):
                 self._need_mapping(data, ("projects", path))
                 self._read_keys(data, ("projects", path))
         self.layer = outer
@@ -265,6 +267,11 @@ class _FileReader:
     def _unknown(self, name: str, path: tuple[str, ...]) -> None:
         near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
         self._warn(path, "unknown setting" + (f"; did you mean {near}?" if near else ""))
+
+
+def is_entry_for(path: str, root: Path) -> bool:
+    """Tell whether an entry of `projects` is for `root`, or for the repository it belongs to."""
+    return Path(path).expanduser() in (root, main_worktree(root))
 
 
 def _is_known(name: str) -> bool:
@@ -416,6 +423,7 @@ def _settings(
         price_per_1000=get("price_per_1000"),
         mode=Mode(get("mode")),
         skip_permissions=get("skip_permissions"),
+        default_verdict=Verdict(get("permissions.default")),
         rules=tuple(rule for layer in layers for rule in layer.rules),
         isolation=IsolationSettings(
             sandbox=Sandboxing(get("sandbox")),

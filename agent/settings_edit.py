@@ -7,10 +7,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from agent.settings import SettingsError
+from agent.settings import SettingsError, is_entry_for
 from tools import storage
-from tools.permissions.rules import Rule
+from tools.permissions.rules import Rule, Verdict
 from tools.permissions.trust import ProjectFileError, TrustStore, inspect, read_project_file
+from tools.permissions.worktree import main_worktree
 from tools.yamltext import DocumentError, parse
 
 _PROJECT_FILE = ".opta/config.yml"
@@ -51,22 +52,62 @@ def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool
     return path
 
 
-def add_permission_rule(project: Path, rule: Rule) -> Path:
-    """Store an allow rule for `project` alone in the user's own file; return that file.
+def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) -> Path:
+    """Store a rule in the user's own file; return that file.
+
+    For `project` alone, which counts for every worktree of its repository, or for `everywhere`.
+    Paths in the project are stored relative to it. Raises SettingsWriteError.
+    """
+    root = project.resolve()
+    text = _relative(rule.stored, root)
+
+    def add(data: Any) -> None:
+        place = data if everywhere else _entry(data, main_worktree(root))
+        rules = _below(_below(place, "permissions"), rule.verdict.value, [])
+        if text not in rules:
+            rules.append(text)
+
+    return _change_rules(add)
+
+
+def remove_permission_rule(project: Path, text: str) -> list[str]:
+    """Remove a rule from the user's own file, also the project's entry; return where it stood.
 
     Raises SettingsWriteError.
     """
     root = project.resolve()
+    found: list[str] = []
 
-    def add(data: Any) -> None:
-        rules = _below(_below(_entry(data, root), "permissions"), "allow", [])
-        if rule.text not in rules:
-            rules.append(rule.text)
+    def remove(data: Any) -> None:
+        found.clear()
+        entries = data.get("projects") or {}
+        places = {"everywhere": data}
+        places |= {str(path): entries[path] for path in entries if is_entry_for(path, root)}
+        for where, place in places.items():
+            permissions = (place or {}).get("permissions") or {}
+            for verdict in Verdict:
+                rules = permissions.get(verdict.value) or []
+                if text in rules:
+                    rules.remove(text)
+                    found.append(f"{verdict} in {where}")
 
+    _change_rules(remove)
+    return found
+
+
+def _change_rules(edit: _Edit) -> Path:
     try:
-        return _edit_user_file(add)
+        return _edit_user_file(edit)
     except (storage.StorageError, SettingsError) as error:
         raise SettingsWriteError(str(error)) from error
+
+
+def _relative(text: str, root: Path) -> str:
+    """Write a path of the project relative to it, so that a worktree's files are meant too."""
+    for subject in ("read_file(", "write_file("):
+        if text.startswith(f"{subject}{root}/"):
+            return subject + text[len(f"{subject}{root}/") :]
+    return text
 
 
 def _others(report: Any) -> list[tuple[str, str]]:

@@ -120,6 +120,10 @@ _ALL = (
     Key("permissions.ask", Kind.RULES, (), "calls that always ask", flag="--ask"),
     Key("permissions.deny", Kind.RULES, (), "calls that are never allowed", flag="--deny"),
     Key(
+        "permissions.default", Kind.CHOICE, "ask", "what holds where no rule and no mode speaks",
+        choices=("ask", "deny", "allow"), project=False,
+    ),
+    Key(
         "auto_approve", Kind.RULES, (), "allow tools with a tag (tool:read)",
         flag="--auto-approve", file=False,
     ),
@@ -131,6 +135,7 @@ _ALL = (
         "undo", Kind.SWITCH, True, "keep what files held before each turn, for /undo",
         project=False,
     ),
+    Key(
         "sandbox", Kind.CHOICE, "off", "run the model's commands in a sandbox: where there is one, "
         "always, only in the mode auto-sandbox", choices=("auto", "required", "off"),
         env=("OPTA_SANDBOX",), flag="--sandbox", project=False,

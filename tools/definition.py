@@ -209,8 +209,9 @@ class Effect:
     `value` is a resolved absolute path (READ, WRITE), a command line (EXECUTE) or a host
     (NETWORK). `subject` is the tool name that rules use for it: a custom tool's command also
     carries `run_command` (A43). `inside` says that a path lies in the workspace. `protected`
-    marks what asks in every mode (R27), `sensitive` what asks even to be read (R40); both give
-    the reason in words, or are empty.
+    marks what asks in every mode (R14, R27), `sensitive` what asks even to be read (R40); both
+    give the reason in words, or are empty. `cwd` is the absolute directory in which a command
+    starts; without it nothing is known of the files that the command names.
     """
 
     kind: EffectKind
@@ -219,6 +220,7 @@ class Effect:
     inside: bool = False
     protected: str = ""
     sensitive: str = ""
+    cwd: str = ""
 
 
 @dataclass(frozen=True, slots=True)

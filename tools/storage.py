@@ -155,6 +155,18 @@ def private_file(path: Path) -> Path:
     return path
 
 
+def kept_file(name: str, text: str) -> Path:
+    """Return a file of opta's own that holds exactly `text`, for programs that opta starts.
+
+    Raises StorageError.
+    """
+    path = state_dir() / "kept" / name
+    data = text.encode()
+    if read_private(path) != data:
+        write_private(path, data)
+    return path
+
+
 class AppendFile:
     """A private file that only grows. Each write is there whole, or not at all."""
 

@@ -58,14 +58,18 @@ def offered(server):
 
 
 def test_a_conversation_with_a_question_and_the_way_back():
-    turns = [say("Let me see."), call("run_command", command="echo m''ade"), say("It says made.")]
+    turns = [
+        say("Let me see."),
+        call("run_command", command="env echo m''ade"),
+        say("It says made."),
+    ]
     with ModelServer([*turns, say("Welcome back.")]) as server:
         with chat(server) as terminal:
             enter(terminal, "hello")
             terminal.wait("Let me see.")
             enter(terminal, "run it")
             screen = terminal.wait("[y] yes, once")
-            assert "$ echo m''ade" in screen
+            assert "$ env echo m''ade" in screen
             answer(terminal, "y")
             terminal.wait("It says made.")
             assert leave(terminal) == 0

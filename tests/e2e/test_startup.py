@@ -14,7 +14,7 @@ from tests.support.terminal import Terminal, needs_tmux
 
 HEAVY = frozenset(
     ["asyncio", "httpx2", "jsonschema_rs", "pathspec", "prompt_toolkit", "pygments", "rich",
-     "ruamel", "ssl", "tiktoken", "yaml"]
+     "ruamel", "ssl", "tiktoken", "tree_sitter", "tree_sitter_bash", "yaml"]
 )  # fmt: skip
 
 READY = b"\x1b[?2004h"
@@ -51,7 +51,7 @@ def test_the_help_loads_nothing_heavy(arguments):
 def test_listing_tools_loads_neither_the_network_nor_the_screen():
     loaded = modules_of(RUN, "tools", "list")
     assert "tools.registry" in loaded
-    assert sorted(loaded & {"httpx2", "prompt_toolkit", "rich", "ruamel"}) == []
+    assert sorted(loaded & {"httpx2", "prompt_toolkit", "rich", "ruamel", "tree_sitter"}) == []
 
 
 def test_listing_tool_files_loads_neither_the_engine_nor_the_built_ins():
@@ -80,6 +80,8 @@ def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait():
         before_paint = terminal.output().partition(READY)[0].decode()
     loaded = set(re.findall(r"\| +(\w+)\r?$", before_paint, re.MULTILINE))
     assert {"argparse", "prompt_toolkit"} <= loaded
-    assert (
-        sorted(loaded & {"httpx2", "jsonschema_rs", "pathspec", "rich", "ruamel", "tiktoken"}) == []
-    )
+    late = {
+        "httpx2", "jsonschema_rs", "pathspec", "rich", "ruamel", "tiktoken", "tree_sitter",
+        "tree_sitter_bash",
+    }  # fmt: skip
+    assert sorted(loaded & late) == []

@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.bench import BUILTINS, Bench
 from tests.support.soon import SOON_S
-from tools.builtin.git import neutralised, only_reads
+from tools.builtin.git import only_reads
+from tools.builtin.git_settings import neutralised
 from tools.builtin.kit import Services
 from tools.definition import CommandDisplay, EffectKind, Outcome, ToolError
 from tools.permissions.grant import GrantError, mint

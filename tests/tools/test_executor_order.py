@@ -71,10 +71,10 @@ async def test_a_file_can_be_made_changed_read_and_deleted_in_one_message(projec
 async def test_questions_come_in_order_and_each_shows_the_file_as_it_then_is(project):
     project.gate.approver = person = Script(*[YES] * 4, watch=project.root / "a.py")
     await project.calls(
-        edit("one", "1"), edit("1", "I"), ("run_command", {"command": "echo x"}),
+        edit("one", "1"), edit("1", "I"), ("run_command", {"command": "touch x"}),
         edit("one", "uno", "b.py"),
     )  # fmt: skip
-    assert person.asked == ["Edit a.py", "echo x", "Edit b.py", "Edit a.py"]
+    assert person.asked == ["Edit a.py", "touch x", "Edit b.py", "Edit a.py"]
     assert person.seen == ["one\ntwo\n"] * 3 + ["1\ntwo\n"]
     shown = [event.preview for event in project.events if isinstance(event, CallDecided)]
     assert "-1\n+I" in shown[-1].diff

@@ -15,7 +15,6 @@ from tools.permissions.rules import (
     Verdict,
     parse_rule,
     parse_tag_rule,
-    suggest_rules,
 )
 
 ROOT = Path("/work/project")
@@ -46,13 +45,13 @@ def denies(rule, call, *effects):
         "read_file(a\0b)", "network:-a-",
     ],
 )  # fmt: skip
-def test_an_invalid_rule_is_an_error_that_names_it(text: str) -> None:
+def test_r08_an_invalid_rule_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(RuleError) as caught:
         parse_rule(Verdict.ALLOW, text, "here")
     assert repr(text.strip()) in str(caught.value)
 
 
-def test_deny_beats_ask_beats_allow_whatever_the_order() -> None:
+def test_r08_deny_beats_ask_beats_allow_whatever_the_order() -> None:
     call, effect = make_call(), runs("git push")
     rules = [
         ("allow", "run_command"),
@@ -230,4 +229,4 @@ def test_a_command_that_may_be_denied_is_asked_about() -> None:
     ],
 )
 def test_suggestions_are_the_narrowest_rules(call, effects, texts) -> None:
-    assert [rule.text for rule in suggest_rules(call, make_invocation(*effects))] == texts
+    assert [rule.text for rule in RuleSet().suggest(call, make_invocation(*effects))] == texts

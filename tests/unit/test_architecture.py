@@ -27,6 +27,7 @@ LAYERS = (
     ("tools.definition", "tools.storage", "tools.yamltext"),
     ("tools.events", "tools.cost"),
     ("tools.formats",),
+    ("tools.files.paths", "tools.files.protected"),
     ("tools.permissions",),
     ("tools.engine",),
     ("tools.files",),
@@ -55,7 +56,13 @@ LAYERS = (
     ("agent.chat",),
     ("agent.slash",),
     ("agent.app",),
-    ("agent.batch", "agent.interactive", "agent.sessions_command", "agent.tools_command"),
+    (
+        "agent.batch",
+        "agent.interactive",
+        "agent.permissions_command",
+        "agent.sessions_command",
+        "agent.tools_command",
+    ),
     ("agent.doctor", "agent.doctor_command"),
     ("agent.help_command",),
     ("agent.tool_by_hand",),
@@ -135,6 +142,8 @@ HEAVY = {
     "rich": ("agent.ui",),
     "ruamel": (),
     "tiktoken": (),
+    "tree_sitter": (),
+    "tree_sitter_bash": (),
 }
 """What takes tens of milliseconds to import, and who may do so while being imported itself."""
 

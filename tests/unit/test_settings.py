@@ -355,5 +355,6 @@ def test_yaml_is_not_imported_while_there_is_no_file(places) -> None:
 
 def test_verdicts_in_files_are_the_three_of_the_gate() -> None:
     assert {f"permissions.{verdict.value}" for verdict in Verdict} == {
-        name for name in KEYS if name.startswith("permissions.")
+        name for name in KEYS if name.startswith("permissions.") and name != "permissions.default"
     }
+    assert set(KEYS["permissions.default"].choices) == {verdict.value for verdict in Verdict}

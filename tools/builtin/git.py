@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import prompts
 from tools.builtin.git_paths import as_commits, is_plain_operand, left_out, named_paths
+from tools.builtin.git_settings import LIST_SETTINGS, overrides, without_transport
 from tools.builtin.kit import Builtin, Services, define
 from tools.builtin.running import (
     Command,
@@ -41,67 +41,12 @@ from tools.engine.process import (
     run_process,
 )
 from tools.files.workspace import FileProblem
+from tools.permissions.git_options import PLAIN, SEPARATE_VALUE, is_plain_option, starts_program
 from tools.permissions.grant import Grant
 
 OPERATIONS = ("status", "diff", "log", "show", "add", "commit", "branch", "checkout")
 TIMEOUT_MS = 120_000
 
-_SETTINGS = (
-    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "diff.external=",
-    "diff.submodule=short", "diff.ignoreSubmodules=all", "status.submoduleSummary=false",
-    "log.showSignature=false", "gpg.program=false", "gpg.openpgp.program=false",
-    "gpg.x509.program=false", "gpg.ssh.program=false", "core.sshCommand=false",
-    "safe.bareRepository=explicit",
-)  # fmt: skip
-"""Settings of the command line, which stand above those of the repository."""
-
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-"""A partial clone fetches what it lacks when it is read; no transport may start."""
-
-_DIFF_OPTIONS = frozenset((
-    "-p", "--patch", "-u", "-s", "--no-patch", "--raw", "--stat", "--numstat", "--shortstat",
-    "--summary", "--name-only", "--name-status", "--check", "-w", "-b", "--ignore-all-space",
-    "--ignore-space-change", "--ignore-blank-lines", "--minimal", "--patience", "--histogram",
-    "-M", "-C", "-R", "--no-renames", "--find-renames", "--full-index", "--no-color",
-    "--color=never", "--word-diff", "--word-diff=plain", "--function-context", "-W", "-z",
-))  # fmt: skip
-_LOG_OPTIONS = _DIFF_OPTIONS | frozenset((
-    "--oneline", "--graph", "--all", "--branches", "--tags", "--remotes", "--decorate",
-    "--no-decorate", "--merges", "--no-merges", "--first-parent", "--reverse", "--follow",
-    "-i", "--abbrev-commit", "--date-order", "--topo-order", "--left-right", "--cherry-pick",
-    "--no-notes",
-))  # fmt: skip
-_STATUS_OPTIONS = frozenset((
-    "-s", "--short", "-b", "--branch", "--porcelain", "--porcelain=v1", "--porcelain=v2",
-    "--long", "-z", "-u", "-uno", "-unormal", "-uall", "--untracked-files=no",
-    "--untracked-files=normal", "--untracked-files=all", "--ignored", "--show-stash",
-    "--ahead-behind", "--no-ahead-behind", "--no-renames",
-))  # fmt: skip
-_BRANCH_OPTIONS = frozenset((
-    "-a", "--all", "-r", "--remotes", "-v", "-vv", "--verbose", "--list", "--show-current",
-))  # fmt: skip
-_PLAIN = {
-    "status": _STATUS_OPTIONS,
-    "diff": _DIFF_OPTIONS | {"--cached", "--staged", "--merge-base"},
-    "log": _LOG_OPTIONS,
-    "show": _LOG_OPTIONS,
-    "branch": _BRANCH_OPTIONS,
-}
-"""Options that only choose what is shown. What is not listed asks: there is no list of bad ones."""
-
-_WITH_VALUE = re.compile(
-    r"-(n|U|S|G)(?P<short>.+)|-\d+"
-    r"|--(max-count|skip|since|until|after|before|author|committer|grep|date|unified|stat"
-    r"|diff-filter|abbrev|format|pretty|inter-hunk-context|decorate|find-renames)=(?P<long>.*)",
-    re.DOTALL,
-)
-_SEPARATE_VALUE = frozenset({"-n", "--max-count", "--skip", "--since", "--until", "--author",
-                             "--grep", "-S", "-G"})  # fmt: skip
 _SHOWS_CONTENT = re.compile(
     r"-p|-u|-[USG].*|-W|--(patch|unified|word-diff|function-context|check).*"
 )
@@ -167,34 +112,21 @@ def only_reads(operation: str, args: tuple[str, ...], services: Services) -> boo
     Every argument must be known to be plain: an option of the lists, a revision, or a path inside
     that no rule keeps from being read.
     """
-    plain = _PLAIN.get(operation)
-    if plain is None:
+    if operation not in PLAIN:
         return False
     words = iter(args)
     for word in words:
         if word == "--":
             return all(is_plain_operand(path, services) for path in words)
-        if word in _SEPARATE_VALUE and operation in ("log", "show", "diff"):
-            if _starts_program(next(words, "")):
+        if word in SEPARATE_VALUE and operation in ("log", "show", "diff"):
+            if starts_program(next(words, "")):
                 return False
         elif word.startswith("-"):
-            if word not in plain and not _plain_value(operation, word):
+            if not is_plain_option(operation, word):
                 return False
         elif operation == "branch" or not is_plain_operand(word, services):
             return False
     return True
-
-
-def _plain_value(operation: str, word: str) -> bool:
-    match = _WITH_VALUE.fullmatch(word)
-    if operation not in ("log", "show", "diff") or match is None:
-        return False
-    return not _starts_program(match["long"] or match["short"] or "")
-
-
-def _starts_program(value: str) -> bool:
-    """`%G?` and its kin in a format make git start the program that checks signatures."""
-    return "%G" in value or "%(signature" in value
 
 
 def _reading(
@@ -202,7 +134,7 @@ def _reading(
 ) -> Invocation:
     workspace = services.workspace
     line = shlex.join(("git", operation, *args))
-    env = {k: v for k, v in services.child_env.items() if not k.startswith("GIT_")} | _ENVIRONMENT
+    env = without_transport(services.child_env)
     timeout_ms, note = time_limit(services, TIMEOUT_MS)
 
     async def git(grant: Grant, *argv: str) -> ProcessResult:
@@ -215,9 +147,8 @@ def _reading(
             raise ToolError(str(error)) from error
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
-        listed = await git(grant, "config", "--list", "--show-scope", "--name-only")
-        overrides = [*_SETTINGS, *neutralised(_settings(listed))]
-        options = [part for setting in overrides for part in ("-c", setting)]
+        listed = await git(grant, *LIST_SETTINGS)
+        options = [part for setting in overrides(listed) for part in ("-c", setting)]
         process = await git(grant, *options, *hardened(operation, args, services))
         return result_of(process, timeout_ms, note)
 
@@ -227,44 +158,6 @@ def _reading(
         preview=CommandDisplay(line, str(workspace.root), note),
         run=run,
     )
-
-
-def _settings(listed: ProcessResult) -> list[str]:
-    output = listed.stdout
-    text = (output.head + output.tail).decode("utf-8", "surrogateescape")
-    if listed.exit_code != 0 or output.total_bytes > len(output.head) + len(output.tail):
-        raise ToolError(
-            "The settings of this repository cannot be checked, so git was not run: "
-            f"{text[:500].strip() or 'no output'}. Use run_command, so that the user is asked."
-        )
-    return text.splitlines()
-
-
-def neutralised(settings: Iterable[str]) -> list[str]:
-    """Return settings that switch off the programs which a repository's own settings name.
-
-    `settings` are lines of `git config --list --show-scope --name-only`. Those of the user's own
-    files (git-lfs, for one) stay: they do not come with the project. Raises ToolError for what
-    cannot be switched off.
-    """
-    found = set()
-    for line in settings:
-        scope, _, name = line.partition("\t")
-        if scope not in ("local", "worktree"):
-            continue
-        section, _, rest = name.partition(".")
-        driver, _, key = rest.rpartition(".")
-        programs = {"filter": ("clean", "smudge", "process"), "diff": ("command", "textconv")}
-        if name == "core.worktree" or ("=" in driver and section in programs):
-            raise ToolError(
-                f"The settings of this repository hold {name}, which reading could not be kept "
-                "safe from. Use run_command, so that the user is asked."
-            )
-        if driver and key in programs.get(section, ()):
-            found.add(f"{name}=")
-            if section == "filter":
-                found.add(f"filter.{driver}.required=false")
-    return sorted(found)
 
 
 def hardened(operation: str, args: tuple[str, ...], services: Services) -> list[str]:
@@ -285,6 +178,6 @@ def _with_commits(args: tuple[str, ...]) -> list[str]:
     end = args.index("--") if "--" in args else len(args)
     words = []
     for before, word in zip(("", *args), args[:end], strict=False):
-        is_value = word.startswith("-") or before in _SEPARATE_VALUE
+        is_value = word.startswith("-") or before in SEPARATE_VALUE
         words.append(word if is_value else as_commits(word))
     return [*words, *args[end:]]

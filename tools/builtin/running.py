@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
+from tools.builtin.git_settings import reading_environment
 from tools.builtin.kit import Services
 from tools.confinement import Sandboxing
 from tools.definition import (
@@ -25,10 +27,14 @@ from tools.engine.isolation.choice import Isolation
 from tools.engine.output import for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.files.paths import is_within
+from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.destruction import destruction
 from tools.permissions.grant import Grant
+from tools.storage import StorageError, kept_file
 
 _TITLE_CHARS = 80
+_GIT_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +64,29 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
     walls = None
     if isolation is not None:
         walls = isolation.for_command(unsandboxed=command.unsandboxed)
-    protected = protected_by_name(command.line, command.cwd)
-    effects = [Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected)]
+    protected = destruction(command.line, command.cwd, workspace.root) or protected_by_name(
+        command.line, command.cwd
+    )
+    cwd = str(command.cwd)
+    effects = [
+        Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected, cwd=cwd)
+    ]
     if command.cwd != workspace.root:
         # A rule that allows `make test` means the project's, not that of any other directory.
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
     timeout_ms, note = time_limit(services, command.timeout_ms)
-    spec = ProcessSpec(
-        command.argv,
-        command.cwd,
-        services.child_env,
-        timeout_ms,
-        merge_stderr=command.merged,
-    )
+    # Within walls secrets are hidden, and so are the files that keep git and rg from them.
+    helpers = services.rules.helpers(effects[0]) if walls is None else frozenset()
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         try:
+            env = await _environment(grant, call, services, command.cwd, helpers)
+            spec = ProcessSpec(
+                command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
+            )
             process = await run_process(grant, call, spec, live(progress))
-        except ProcessStartError as error:
+        except (ProcessStartError, StorageError) as error:
             raise ToolError(str(error)) from error
         result = result_of(process, timeout_ms, note)
         if result.success or walls is None:
@@ -99,6 +109,26 @@ def _way_out(isolation: Isolation | None) -> str:
     if isolation is None or isolation.settings.sandbox is Sandboxing.REQUIRED:
         return ""
     return "; where that is why it failed, run_command with unsandboxed: true asks the user"
+
+
+async def _environment(
+    grant: Grant, call: ResolvedCall, services: Services, cwd: Path, helpers: frozenset[str]
+) -> Mapping[str, str]:
+    """Return the environment of a command in which `helpers` only read, and keep to it."""
+    env = services.child_env
+    if "rg" in helpers:
+        text = "".join(f"--iglob=!{pattern}\n" for pattern in secret_patterns())
+        env = {**env, "RIPGREP_CONFIG_PATH": str(kept_file("ripgrep", text))}
+    program = program_path("git", services)
+    if "git" not in helpers or program is None:
+        return env
+
+    async def git(environment: Mapping[str, str], words: tuple[str, ...]) -> ProcessResult:
+        argv = (str(program), "--no-pager", *words)
+        spec = ProcessSpec(argv, cwd, environment, _GIT_TIMEOUT_MS, merge_stderr=True)
+        return await run_process(grant, call, spec)
+
+    return await reading_environment(env, cwd, git)
 
 
 def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:

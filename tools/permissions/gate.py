@@ -15,13 +15,16 @@ from typing import Protocol
 
 from tools.confinement import Level
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
+from tools.permissions.command_check import UNKNOWN
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
-from tools.permissions.rules import Judgement, Rule, RuleSet, Verdict, suggest_rules
+from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
 from tools.storage import StorageError
 
 NOT_GRANTED = "Permission not granted: "
 """Begins a line with a permission that a refused tool declared to need (C332)."""
+
+_SHOWN_PART = 60
 
 
 class Choice(StrEnum):
@@ -99,11 +102,13 @@ class PermissionGate:
         *,
         mode: Mode = Mode.ASK,
         skip_permissions: bool = False,
+        default: Verdict = Verdict.ASK,
         remember: Callable[[Rule], None] | None = None,
     ) -> None:
         """Make a gate.
 
-        `approver` None means that nobody can answer. `remember` stores an "always" rule for later
+        `approver` None means that nobody can answer. `default` holds where no rule and no mode
+        speaks. `remember` stores an "always" rule for later
         runs and may raise OSError or StorageError: the answer then holds for this session, and
         `tell` is told, which a front end sets.
         """
@@ -111,6 +116,7 @@ class PermissionGate:
         self.approver = approver
         self.mode = mode
         self.skip_permissions = skip_permissions
+        self.default = default
         self.unanswered = 0
         self.tell: Callable[[str], None] = lambda text: None
         self._remember = remember
@@ -130,8 +136,8 @@ class PermissionGate:
         # Ask rules and possible denials beat allow rules: no new rule would spare the question.
         every_time = _must_be_answered(invocation) or judgement is not None
         request = PermissionRequest(
-            call, invocation, _risk(call, invocation), self._reason(invocation, judgement),
-            () if every_time else suggest_rules(call, invocation),
+            call, invocation, _risk(call, invocation), self.reason(invocation, judgement),
+            () if every_time else self.rules.suggest(call, invocation),
         )  # fmt: skip
         async with self._asking:
             # An earlier answer of this session may have settled it while this call waited.
@@ -163,14 +169,14 @@ class PermissionGate:
             return self._by_mode(call, invocation)
         if judgement.verdict is Verdict.ASK:
             return None
-        return _allowed(call, invocation, f"rule {judgement.rule.text} ({judgement.rule.origin})")
+        return _allowed_by_rule(call, invocation, judgement.rule)
 
     def _refused_at_once(
         self, invocation: Invocation, judgement: Judgement | None
     ) -> Decision | None:
         if judgement is not None and judgement.verdict is Verdict.DENY:
             return _denied_by_rule(judgement.rule)
-        if self.mode is Mode.PLAN and not _only_reads(invocation):
+        if self.mode is Mode.PLAN and not self.rules.only_reads(invocation):
             return Decision(
                 by="plan mode", denial=Denial.MODE,
                 message="Permission denied: plan mode is on and allows only reading. Nothing "
@@ -191,6 +197,15 @@ class PermissionGate:
             and not _asks_to_read(invocation)
         ):
             return _allowed(call, invocation, f"{self.mode} mode")
+        return self._by_default(call, invocation)
+
+    def _by_default(self, call: ResolvedCall, invocation: Invocation) -> Decision | None:
+        """Apply `permissions.default`, which opens no secrets."""
+        if self.default is Verdict.DENY:
+            return _denied_by_rule(Rule(Verdict.DENY, "permissions.default: deny", "settings"))
+        secret = _asks_to_read(invocation) or self.rules.reads_secrets(invocation)
+        if self.default is Verdict.ALLOW and not secret:
+            return _allowed(call, invocation, "permissions.default: allow")
         return None
 
     async def _ask(self, request: PermissionRequest) -> Decision:
@@ -222,30 +237,48 @@ class PermissionGate:
             return ", for this session only: it could not be saved"
         return ""
 
-    def _reason(self, invocation: Invocation, judgement: Judgement | None) -> str:
+    def reason(self, invocation: Invocation, judgement: Judgement | None) -> str:
+        """Say why a call is asked about, to follow "because"."""
         for effect in invocation.effects:
             if effect.protected:
                 return effect.protected
-        if judgement is not None and judgement.rule.verdict is Verdict.DENY:
-            return (
-                f"rule {judgement.rule.text} ({judgement.rule.origin}) may forbid it: "
-                "the command does not show all that it runs"
-            )
-        if judgement is not None and judgement.verdict is Verdict.ASK:
-            return f"rule {judgement.rule.text} ({judgement.rule.origin}) asks"
+        if judgement is not None and judgement.verdict is not Verdict.ALLOW:
+            return _reason_of_rule(judgement)
         for effect in invocation.effects:
             if effect.sensitive:
                 return effect.sensitive
             if effect.kind in (EffectKind.READ, EffectKind.WRITE) and not effect.inside:
                 return f"{effect.value} is outside the workspace"
-        in_vain = self.mode is Mode.AUTO_SANDBOX and not _is_walled_in(invocation)
-        return _why_not_walled_in(invocation) if in_vain else "no rule allows it"
+        if self.mode is Mode.AUTO_SANDBOX and not _is_walled_in(invocation):
+            return _why_not_walled_in(invocation)
+        return self._unruled(invocation)
+
+    def _unruled(self, invocation: Invocation) -> str:
+        """Say which part of a command no rule allows, where it is not the whole."""
+        for effect in invocation.effects:
+            parts = self.rules.parts(effect) if effect.cwd else []
+            part = next((part for part in parts if not part.allowed), None)
+            if part is None or (part.why == UNKNOWN and len(parts) == 1):
+                continue
+            if part.why.startswith("reads "):
+                return f"it {part.why}"
+            if len(parts) > 1 and len(part.text) <= _SHOWN_PART:
+                return f"no rule allows `{part.text}`, which {part.why}"
+            return f"no rule allows it: it {part.why}"
+        return "no rule allows it"
 
 
 def refusal(decision: Decision, invocation: Invocation) -> str:
     """Return what the model is told of a call that was not allowed."""
     lines = [f"{NOT_GRANTED}{permission}" for permission in invocation.permissions]
     return "\n".join((*lines, decision.message))
+
+
+def _reason_of_rule(judgement: Judgement) -> str:
+    rule = f"rule {judgement.rule.text} ({judgement.rule.origin})"
+    if judgement.rule.verdict is Verdict.DENY:
+        return f"{rule} may forbid it: the command does not show all that it runs"
+    return f"{rule} asks"
 
 
 def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:
@@ -255,6 +288,12 @@ def _risk(call: ResolvedCall, invocation: Invocation) -> Risk:
 
 def _allowed(call: ResolvedCall, invocation: Invocation, by: str) -> Decision:
     return Decision(by=by, grant=mint(call, by, invocation.confinement))
+
+
+def _allowed_by_rule(call: ResolvedCall, invocation: Invocation, rule: Rule) -> Decision:
+    if rule is READ_ONLY:
+        return _allowed(call, invocation, "commands that only read in the workspace are allowed")
+    return _allowed(call, invocation, f"rule {rule.text} ({rule.origin})")
 
 
 def _denied_by_rule(rule: Rule) -> Decision:

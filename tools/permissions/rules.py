@@ -1,24 +1,11 @@
-"""Permission rules: their grammar, and how a call is judged by them (R8-R11).
-
-| Rule | Matches |
-|---|---|
-| `deploy` | every call of the tool of this name |
-| `run_command`, `read_file`, `write_file` | every command, read, write, whichever tool does it |
-| `run_command(npm test:*)` | commands that begin with these words |
-| `run_command(make lint)` | this command |
-| `write_file(src/**)` | paths: `*`, `?` within a name, `**` across; relative to the workspace |
-| `tool:read` | tools with this tag; tools without tags never (X149) |
-| `mcp:github/*` | tools of an MCP server |
-| `network:api.github.com` | connections to a host; `*.github.com` its subdomains |
-"""
+"""How a call is judged by all permission rules together (R8); see `rule_grammar` for each."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 from tools.actions import AliasAction
 from tools.definition import (
@@ -29,7 +16,24 @@ from tools.definition import (
     Source,
     ToolDefinition,
 )
+from tools.permissions.command_check import Checked, CommandChecker
+from tools.permissions.command_verdict import PartJudge, PartVerdict, narrow_suggestions
 from tools.permissions.paths import PathPattern
+from tools.permissions.rule_grammar import (
+    DIGEST_CHARS,
+    ByHost,
+    ByName,
+    ByPath,
+    ByServer,
+    ByTag,
+    Rule,
+    RuleError,
+    Verdict,
+    host_labels,
+    parse_rule,
+    parse_tag_rule,
+    pattern_of,
+)
 from tools.permissions.shell import (
     AllowedCommands,
     CommandPattern,
@@ -38,31 +42,16 @@ from tools.permissions.shell import (
     suggest_command,
 )
 
-
-class Verdict(StrEnum):
-    """What a rule says. The strictest of all matching rules wins."""
-
-    DENY = "deny"
-    ASK = "ask"
-    ALLOW = "allow"
-
-
-class RuleError(ValueError):
-    """A rule cannot be read. The message names the rule, what is wrong and what is allowed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule. `text` is the rule as written; `origin` says where (flag, file:line, answer).
-
-    A rule that names a tool holds with a `tool_digest` for that definition only: an answer about a
-    tool file says nothing of what the file holds later.
-    """
-
-    verdict: Verdict
-    text: str
-    origin: str
-    tool_digest: str = ""
+__all__ = [
+    "READ_ONLY",
+    "Judgement",
+    "Rule",
+    "RuleError",
+    "RuleSet",
+    "Verdict",
+    "parse_rule",
+    "parse_tag_rule",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,37 +66,8 @@ class Judgement:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True)
-class _ByName:
-    """Matches calls of a tool, and effects of the kind that the name stands for."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _ByTag:
-    tag: str
-
-
-@dataclass(frozen=True, slots=True)
-class _ByServer:
-    server: str
-    tool: str
-
-
-@dataclass(frozen=True, slots=True)
-class _ByHost:
-    labels: tuple[str, ...]
-    subdomains: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _ByPath:
-    kind: EffectKind
-    pattern: str
-
-
-_Pattern = _ByName | _ByTag | _ByServer | _ByHost | _ByPath | CommandPattern
+READ_ONLY = Rule(Verdict.ALLOW, "commands that only read", "built in")
+"""Stands for the rule where no rule was needed."""
 
 _SUBJECTS = {
     EffectKind.READ: "read_file",
@@ -116,90 +76,6 @@ _SUBJECTS = {
     EffectKind.NETWORK: "",
 }
 _MODEST = frozenset({"tool:read", "tool:write"})
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
-_FORMS = (
-    "a tool's name, run_command(words:*), read_file(path), write_file(path), tool:tag, "
-    "mcp:server/tool, network:host"
-)
-
-
-def parse_rule(verdict: Verdict, text: str, origin: str) -> Rule:
-    """Return the rule written as `text`. Raises RuleError when it is none."""
-    _pattern(text)
-    return Rule(verdict, text.strip(), origin)
-
-
-def parse_tag_rule(verdict: Verdict, text: str, origin: str) -> Rule:
-    """Return the rule of an `--auto-approve` or `--auto-deny` flag, which is `tool:<tag>`.
-
-    Raises RuleError.
-    """
-    if not isinstance(_pattern(text), _ByTag):
-        raise RuleError(f"{text!r} is not tool:<tag>, e.g. tool:read")
-    return Rule(verdict, text.strip(), origin)
-
-
-def _pattern(text: str) -> _Pattern:
-    text = text.strip()
-    name, parenthesis, rest = text.partition("(")
-    if parenthesis:
-        if not rest.endswith(")"):
-            raise RuleError(f"the rule {text!r} has no closing parenthesis at its end")
-        return _with_argument(text, name, rest[:-1].strip())
-    prefix, colon, rest = text.partition(":")
-    if colon:
-        return _prefixed(text, prefix, rest)
-    if not _NAME.fullmatch(text):
-        raise RuleError(f"{text!r} is not a rule. Rules are: {_FORMS}")
-    return _ByName(text)
-
-
-def _with_argument(text: str, name: str, argument: str) -> _Pattern:
-    if not argument:
-        raise RuleError(
-            f"the rule {text!r} has nothing between its parentheses; {name} alone is all"
-        )
-    if name == "run_command":
-        try:
-            return CommandPattern.parse(argument)
-        except ValueError as error:
-            raise RuleError(f"the rule {text!r} cannot be used: {error}") from None
-    kind = {"read_file": EffectKind.READ, "write_file": EffectKind.WRITE}.get(name)
-    if kind is None:
-        raise RuleError(
-            f"the rule {text!r} has an argument, which only run_command(…), read_file(…) and "
-            f"write_file(…) take; they cover every tool that runs, reads or writes"
-        )
-    if ".." in Path(argument).parts or "\0" in argument:
-        raise RuleError(f"the rule {text!r} holds '..'; write the path it means")
-    return _ByPath(kind, argument)
-
-
-def _prefixed(text: str, prefix: str, rest: str) -> _Pattern:
-    match prefix:
-        case "tool" if _NAME.fullmatch(rest):
-            return _ByTag(rest)
-        case "mcp" if rest.count("/") == 1 and all(rest.split("/")):
-            server, tool = rest.split("/")
-            return _ByServer(server, tool)
-        case "network":
-            labels = host_labels(rest.removeprefix("*."))
-            if labels:
-                return _ByHost(labels, rest.startswith("*."))
-            raise RuleError(f"the rule {text!r} names no host, e.g. network:api.github.com")
-        case _:
-            raise RuleError(f"{text!r} is not a rule. Rules are: {_FORMS}")
-
-
-def host_labels(host: str) -> tuple[str, ...]:
-    """Return the labels of a host name, lower case, IDNA encoded; empty when it is none (R31)."""
-    try:
-        name = host.encode("idna").decode("ascii").lower() if not host.isascii() else host.lower()
-    except UnicodeError:
-        return ()
-    labels = tuple(name.removesuffix(".").split("."))
-    return labels if all(_LABEL.fullmatch(label) for label in labels) else ()
 
 
 class RuleSet:
@@ -209,10 +85,24 @@ class RuleSet:
     allowed by their bare name (R10).
     """
 
-    def __init__(self, rules: Iterable[Rule] = (), root: Path | None = None) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        root: Path | None = None,
+        readable: Iterable[Path] = (),
+    ) -> None:
+        """Make the set. `readable` are directories outside `root` that count as inside it."""
         self._root = (root or Path.cwd()).resolve()
         self._rules: list[Rule] = []
         self._tables = {verdict: _Table(verdict, self._root) for verdict in Verdict}
+        self._checker = CommandChecker(self._root, tuple(readable))
+        self._parts: PartJudge[Rule] = PartJudge(
+            self._tables[Verdict.ALLOW].allowed,
+            lambda path, literal: self._tables[Verdict.ALLOW].rule_for_path(
+                EffectKind.READ, path, literal=literal
+            ),
+            lambda directory: bool(self.kept_below(directory)),
+        )
         for rule in rules:
             self.add(rule)
 
@@ -231,14 +121,78 @@ class RuleSet:
         A deny or ask rule matches when it matches any effect; an allow verdict needs a matching
         allow rule for every effect, except reads that need no permission anyway.
         """
-        deny, doubtful = self._tables[Verdict.DENY].restricts(call, invocation)
+        checks = self._checks(invocation)
+        reads = list(_named_reads(checks))
+        deny, doubtful = self._tables[Verdict.DENY].restricts(call, invocation, reads)
         if deny is not None:
             return Judgement(Verdict.ASK if doubtful else Verdict.DENY, deny)
-        ask, _ = self._tables[Verdict.ASK].restricts(call, invocation)
+        ask, _ = self._tables[Verdict.ASK].restricts(call, invocation, reads)
         if ask is not None:
             return Judgement(Verdict.ASK, ask)
-        allow = self._tables[Verdict.ALLOW].covers(call, invocation)
-        return Judgement(Verdict.ALLOW, allow) if allow is not None else None
+        allow = self._tables[Verdict.ALLOW].covers(
+            call, invocation, lambda effect: self._command_rule(effect, checks[effect])
+        )
+        if allow is None or any(self._opens_secret(effect, checks[effect]) for effect in checks):
+            return None
+        if allow is READ_ONLY and call.tool.origin.source is not Source.BUILTIN:
+            # What a tool of the person's own reads, it reads for a reason of its own: it asks.
+            return None
+        return Judgement(Verdict.ALLOW, allow)
+
+    def only_reads(self, invocation: Invocation) -> bool:
+        """Tell whether nothing of a call does more than read, commands included."""
+        checks = self._checks(invocation)
+        return all(
+            effect.kind is EffectKind.READ or (effect in checks and checks[effect].only_reads)
+            for effect in invocation.effects
+        )
+
+    def reads_secrets(self, invocation: Invocation) -> bool:
+        """Tell whether a command of a call names a secret that no rule opens (R40)."""
+        checks = self._checks(invocation)
+        return any(self._opens_secret(effect, checks[effect]) for effect in checks)
+
+    def helpers(self, effect: Effect) -> frozenset[str]:
+        """Return the programs in a command that must be kept from running anything (R12)."""
+        return self._checker.check(effect.value, effect.cwd).helpers
+
+    def parts(self, effect: Effect) -> list[PartVerdict[Rule]]:
+        """Return what allow rules and the built-in list say of each part of a command."""
+        return list(self._parts.verdicts(self._checker.check(effect.value, effect.cwd)))
+
+    def concerning(self, verdict: Verdict, command: str) -> tuple[Match, Rule | None]:
+        """Return the deny or ask rule about commands that concerns a text, and how surely."""
+        return self._tables[verdict].restricted.concerning(command)
+
+    def suggest(self, call: ResolvedCall, invocation: Invocation) -> tuple[Rule, ...]:
+        """Return the narrowest allow rules that would cover this call next time; see below."""
+        return suggest_rules(
+            call, invocation, lambda effect: narrow_suggestions(effect.value, self.parts(effect))
+        )
+
+    def _checks(self, invocation: Invocation) -> dict[Effect, Checked]:
+        return {
+            effect: self._checker.check(effect.value, effect.cwd)
+            for effect in invocation.effects
+            if effect.kind is EffectKind.EXECUTE and effect.cwd
+        }
+
+    def _opens_secret(self, effect: Effect, checked: Checked) -> bool:
+        """Tell whether a command reads a secret that no rule writes out, as path or command."""
+        allow = self._tables[Verdict.ALLOW]
+        return not allow.allowed.names(effect.value) and any(
+            file.sensitive and allow.rule_for_path(EffectKind.READ, file.path, literal=True) is None
+            for file in checked.files
+        )
+
+    def _command_rule(self, effect: Effect, checked: Checked) -> Rule | None:
+        """Return a rule of those that together allow every part of a command (R7)."""
+        found = None
+        for verdict in self._parts.verdicts(checked):
+            if not verdict.allowed:
+                return None
+            found = found or verdict.rule
+        return found or READ_ONLY
 
     def keeping_from(self, path: Path) -> Rule | None:
         """Return the deny or ask rule that names the real `path` as not to be read silently.
@@ -265,6 +219,9 @@ class RuleSet:
         ]
 
 
+_OfCommand: TypeAlias = Callable[[Effect], Rule | None]
+
+
 class _Table:
     """The rules of one verdict, arranged so that a call is looked up and not searched (R42)."""
 
@@ -274,36 +231,41 @@ class _Table:
         self.names: dict[str, Rule] = {}
         self.definitions: dict[tuple[str, str], Rule] = {}
         self.tags: dict[str, Rule] = {}
-        self.servers: list[tuple[_ByServer, Rule]] = []
-        self.hosts: dict[_ByHost, Rule] = {}
+        self.servers: list[tuple[ByServer, Rule]] = []
+        self.hosts: dict[ByHost, Rule] = {}
         self.paths: list[tuple[EffectKind, PathPattern, Rule]] = []
         self.allowed: AllowedCommands[Rule] = AllowedCommands()
         self.restricted: RestrictedCommands[Rule] = RestrictedCommands()
 
     def add(self, rule: Rule) -> None:
-        match _pattern(rule.text):
-            case _ByName(name) if rule.tool_digest:
+        match pattern_of(rule):
+            case ByName(name) if rule.tool_digest:
                 self.definitions.setdefault((name, rule.tool_digest), rule)
-            case _ByName(name):
+            case ByName(name):
                 self.names.setdefault(name, rule)
-            case _ByTag(tag):
+            case ByTag(tag):
                 self.tags.setdefault(tag, rule)
-            case _ByServer() as server:
+            case ByServer() as server:
                 self.servers.append((server, rule))
-            case _ByHost() as host:
+            case ByHost() as host:
                 self.hosts.setdefault(host, rule)
-            case _ByPath(kind, pattern):
+            case ByPath(kind, pattern):
                 compiled = PathPattern(pattern, self.root, generous=self.strict)
                 self.paths.append((kind, compiled, rule))
             case CommandPattern() as command:
                 (self.restricted if self.strict else self.allowed).add(command, rule)
 
-    def restricts(self, call: ResolvedCall, invocation: Invocation) -> tuple[Rule | None, bool]:
-        """Return a rule that matches anything of the call, and whether that is only possible."""
+    def restricts(
+        self, call: ResolvedCall, invocation: Invocation, reads: Iterable[Effect]
+    ) -> tuple[Rule | None, bool]:
+        """Return a rule that matches anything of the call, and whether that is only possible.
+
+        `reads` are what its commands read beside its effects.
+        """
         tools = (call.tool, *invocation.uses)
         found = next(filter(None, map(self._of_tool, tools)), None)
         doubtful: Rule | None = None
-        for effect in invocation.effects:
+        for effect in (*invocation.effects, *reads):
             found = found or self._of_kind(effect) or self._of_value(effect)
             if found is None and effect.kind is EffectKind.EXECUTE:
                 match, rule = self.restricted.concerning(effect.value)
@@ -315,29 +277,36 @@ class _Table:
                 return found, False
         return (found, False) if found is not None else (doubtful, doubtful is not None)
 
-    def covers(self, call: ResolvedCall, invocation: Invocation) -> Rule | None:
-        """Return a rule of those that together allow all of the call; None when they do not."""
+    def covers(
+        self, call: ResolvedCall, invocation: Invocation, of_parts: _OfCommand
+    ) -> Rule | None:
+        """Return a rule of those that together allow all of the call; None when they do not.
+
+        `of_parts` returns the rule for a command whose directory is known.
+        """
         whole = self._of_tool(call.tool) or self._of_base(call.tool, invocation)
         if whole is not None and invocation.hazards and whole.text in _MODEST:
             # The tag says how little the tool does, which these values may change (X10, X88).
             whole = None
         rules: list[Rule] = [] if whole is None else [whole]
         for effect in invocation.effects:
-            rule = self._allowing(effect, whole)
+            rule = self._allowing(effect, whole, of_parts)
             if rule is not None:
                 rules.append(rule)
             elif not _needs_no_rule(effect):
                 return None
         return rules[0] if rules else None
 
-    def _allowing(self, effect: Effect, whole: Rule | None) -> Rule | None:
+    def _allowing(self, effect: Effect, whole: Rule | None, of_parts: _OfCommand) -> Rule | None:
         if effect.sensitive:
             # Only a rule that writes out the path opens what asks even to be read (R40).
             return self.rule_for_path(effect.kind, effect.value, literal=True)
         found = whole or self._of_kind(effect) or self._of_value(effect)
-        if found is None and effect.kind is EffectKind.EXECUTE:
-            found = self.allowed.covering(effect.value, self.root)
-        return found
+        if found is not None or effect.kind is not EffectKind.EXECUTE:
+            return found
+        if effect.cwd:
+            return self.allowed.covering_text(effect.value) or of_parts(effect)
+        return self.allowed.covering(effect.value, self.root)
 
     def _of_base(self, tool: ToolDefinition, invocation: Invocation) -> Rule | None:
         """Return the rule for the tags that an alias without its own has from its base (C141)."""
@@ -347,8 +316,9 @@ class _Table:
         return self._of_tags(of_base[0]) if of_base else None
 
     def _of_tool(self, tool: ToolDefinition) -> Rule | None:
-        if (tool.name, tool.digest) in self.definitions:
-            return self.definitions[tool.name, tool.digest]
+        defined = (tool.name, tool.digest[:DIGEST_CHARS])
+        if defined in self.definitions:
+            return self.definitions[defined]
         names = (tool.name, tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")
         for name in names if tool.origin.source is Source.CUSTOM else names[:2]:
             if name in self.names:
@@ -383,8 +353,8 @@ class _Table:
         labels = host_labels(host)
         if not labels:
             return None
-        exact = self.hosts.get(_ByHost(labels, False))
-        parents = (self.hosts.get(_ByHost(labels[i:], True)) for i in range(1, len(labels)))
+        exact = self.hosts.get(ByHost(labels, False))
+        parents = (self.hosts.get(ByHost(labels[i:], True)) for i in range(1, len(labels)))
         return exact or next((rule for rule in parents if rule is not None), None)
 
     def rule_for_path(self, kind: EffectKind, path: str, *, literal: bool = False) -> Rule | None:
@@ -400,17 +370,33 @@ def _needs_no_rule(effect: Effect) -> bool:
     return effect.kind is EffectKind.READ and effect.inside and not effect.sensitive
 
 
-def suggest_rules(call: ResolvedCall, invocation: Invocation) -> tuple[Rule, ...]:
+def _named_reads(checks: Mapping[Effect, Checked]) -> Iterator[Effect]:
+    """Yield the reading of files that commands name, which is reading like any other."""
+    for checked in checks.values():
+        for file in checked.files:
+            yield Effect(EffectKind.READ, file.path, "read_file", inside=file.inside)
+
+
+def suggest_rules(
+    call: ResolvedCall,
+    invocation: Invocation,
+    commands: Callable[[Effect], tuple[str, ...]],
+) -> tuple[Rule, ...]:
     """Return the narrowest allow rules that would cover this call next time.
 
-    Empty when no rule can say it without saying more.
+    Empty when no rule can say it without saying more. `commands` returns the arguments of rules
+    for a command.
     """
+    texts: list[str | None] = []
     if call.tool.origin.source is not Source.BUILTIN or not invocation.effects:
         secrets = [effect for effect in invocation.effects if effect.sensitive]
         texts = [call.tool.name, *map(_suggestion, secrets)]
     else:
-        needed = [effect for effect in invocation.effects if not _needs_no_rule(effect)]
-        texts = [_suggestion(effect) for effect in needed]
+        for effect in invocation.effects:
+            if effect.kind is EffectKind.EXECUTE and effect.cwd:
+                texts += [f"run_command({command})" for command in commands(effect)] or [None]
+            elif not _needs_no_rule(effect):
+                texts.append(_suggestion(effect))
     if None in texts:
         return ()
     unique = dict.fromkeys(text for text in texts if text is not None)
@@ -424,7 +410,7 @@ def _allow_rule(text: str, tool: ToolDefinition) -> Rule | None:
         rule = parse_rule(Verdict.ALLOW, text, "your answer")
     except RuleError:
         return None
-    return replace(rule, tool_digest=tool.digest) if text == tool.name else rule
+    return replace(rule, tool_digest=tool.digest[:DIGEST_CHARS]) if text == tool.name else rule
 
 
 def _suggestion(effect: Effect) -> str | None:

@@ -1,40 +1,42 @@
-"""What permission rules can know of a shell command without running it.
+"""How permission rules match shell commands.
 
 Two questions, answered in opposite directions:
 
-- *Does an allow rule cover this command?* Only if the command is provably one simple command of
-  plain words: no metacharacters, quotes, expansions, redirections, assignments, globs or lines
-  (R6). Programs whose flags write or run something are covered with the flags of the rule only
-  (R9). A rule that is the whole text of a command covers exactly that text.
+- *Does an allow rule cover a command?* Only if the command is provably a program with literal
+  words: `command_check` takes a line apart for that (R6, R7), and each part is covered by itself.
+  Programs whose flags write or run something are covered with the flags of the rule only (R9). A
+  rule that is the whole text of a command covers exactly that text. Where the directory of the
+  command is not known, it must be one simple command of plain words.
 - *May a deny or ask rule concern it?* The words are looked for at every place where a command can
   start: after separators, in substitutions, behind keywords, assignments and wrappers, through
   quotes and backslashes (R7, R11). What hides its program (`$x`, `eval "$y"`, a shell that reads a
   pipe, quotes that do not end) may be anything, so every such rule then matches as MAYBE.
 
-A deeper analysis may only allow more than this one, never deny or ask less. Time is linear in the
-command and independent of the number of rules about commands (R42).
+Time is linear in the command and independent of the number of rules about commands (R42).
 """
 
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from tools.permissions.command_check import found_inside
 from tools.permissions.shell_words import (
     ShellReading,
     SimpleCommand,
     program_name,
     read_commands,
+    runs_another,
 )
 
 RuleT = TypeVar("RuleT")
 
 _PLAIN_WORD = r"[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*"
+_PLAIN = re.compile(_PLAIN_WORD)
 _PLAIN_COMMAND = re.compile(rf"[A-Za-z0-9_./+-]+(?:[ \t]+{_PLAIN_WORD})*")
 _PREFIX = ":*"
 _BLANKS = " \t\n"
@@ -109,6 +111,54 @@ _CHECKERS = frozenset(
 )
 
 
+_SPELLINGS: Mapping[str, Mapping[str, str]] = {
+    "chmod": {"-R": "--recursive"},
+    "chown": {"-R": "--recursive"},
+    "cp": {"-r": "--recursive", "-R": "--recursive", "-f": "--force"},
+    "git": {"-f": "--force"},
+    "mv": {"-f": "--force"},
+    "rm": {"-r": "--recursive", "-R": "--recursive", "-f": "--force", "-d": "--dir"},
+}
+"""Options of which one spelling is the same as another, for rules that restrict."""
+
+_GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
+    "docker": frozenset(("-H", "--host", "--context", "-c", "--config", "-l", "--log-level")),
+    "git": frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env")),
+    "kubectl": frozenset(("-n", "--namespace", "--context", "--kubeconfig", "--cluster", "-s")),
+    "npm": frozenset(("--prefix", "-w", "--workspace", "-C")),
+}
+"""Options with a value that stand before the subcommand."""
+
+_GIT_COVERED = {
+    "add": frozenset(["-A", "-u", "-v", "--all", "--update", "--verbose", "--intent-to-add", "-N"]),
+    "checkout": frozenset(["-b", "-B", "-q", "--quiet", "--detach", "--track", "-t"]),
+    "commit": frozenset(
+        [
+            "-m",
+            "-a",
+            "-q",
+            "-s",
+            "-v",
+            "-am",
+            "--message",
+            "--all",
+            "--amend",
+            "--no-edit",
+            "--signoff",
+        ]
+    ),
+    "fetch": frozenset(["-p", "-q", "-v", "--all", "--prune", "--tags", "--quiet"]),
+    "merge": frozenset(
+        ["--no-ff", "--ff-only", "--abort", "--continue", "--no-edit", "-q", "--squash"]
+    ),
+    "pull": frozenset(["-q", "--rebase", "--ff-only", "--no-rebase", "--no-edit", "--autostash"]),
+    "push": frozenset(["-u", "-q", "--set-upstream", "--tags", "--quiet"]),
+    "stash": frozenset(["-u", "-m", "--include-untracked", "--message"]),
+    "switch": frozenset(["-c", "-q", "--create", "--quiet", "--detach"]),
+}
+"""Options that a rule for a subcommand of git covers: they run nothing and write no other file."""
+
+
 class Match(Enum):
     """Whether a rule concerns a command."""
 
@@ -144,11 +194,13 @@ class AllowedCommands(Generic[RuleT]):
         self._all: RuleT | None = None
         self._texts: dict[str, RuleT] = {}
         self._prefixes: dict[tuple[str, ...], RuleT] = {}
+        self._longest = 0
 
     def add(self, pattern: CommandPattern, rule: RuleT) -> None:
         """Add one; of several that say the same the first stays."""
         if pattern.words:
             self._prefixes.setdefault(pattern.words, rule)
+            self._longest = max(self._longest, len(pattern.words))
         elif pattern.text:
             self._texts.setdefault(pattern.text, rule)
         else:
@@ -159,15 +211,36 @@ class AllowedCommands(Generic[RuleT]):
 
         A program found below `root`, the workspace, is covered only by its path (R10).
         """
-        found = self._all or self._texts.get(command.strip(_BLANKS))
+        found = self.covering_text(command)
         if found is not None or not self._prefixes:
             return found
         words = _plain_words(command)
-        for length in range(len(words), 0, -1):
+        found = self._covering_words(words)
+        return None if found is None or found_inside(words[0], root) else found
+
+    def covering_text(self, command: str) -> RuleT | None:
+        """Return a rule for every command, or for exactly this text."""
+        return self._all or self._texts.get(command.strip(_BLANKS))
+
+    def names(self, command: str) -> bool:
+        """Tell whether a rule is exactly this text."""
+        return command.strip(_BLANKS) in self._texts
+
+    def covering_starts(self, starts: Iterable[tuple[str, ...]]) -> RuleT | None:
+        """Return a rule that covers one of several ways to start a command, if rules cover all."""
+        found = None
+        for words in starts if self._prefixes or self._texts else ():
+            found = self._covering_words(words)
+            if found is None:
+                return None
+        return found
+
+    def _covering_words(self, words: tuple[str, ...]) -> RuleT | None:
+        for length in range(min(len(words), self._longest), 0, -1):
             rule = self._prefixes.get(words[:length])
             if rule is not None and _rest_is_harmless(words, length):
-                return None if _is_found_inside(words[0], root) else rule
-        return None
+                return rule
+        return self._texts.get(" ".join(words)) if all(map(_PLAIN.fullmatch, words)) else None
 
 
 class RestrictedCommands(Generic[RuleT]):
@@ -179,6 +252,7 @@ class RestrictedCommands(Generic[RuleT]):
         self._texts: dict[str, RuleT] = {}
         self._prefixes: dict[tuple[str, ...], RuleT] = {}
         self._by_program: dict[str, list[tuple[frozenset[str], RuleT]]] = {}
+        self._by_operand: dict[tuple[str, str], list[tuple[_Said, RuleT]]] = {}
         self._longest = 0
 
     def add(self, pattern: CommandPattern, rule: RuleT) -> None:
@@ -190,6 +264,9 @@ class RestrictedCommands(Generic[RuleT]):
             program = program.lower()
             self._prefixes.setdefault((program, *rest), rule)
             self._by_program.setdefault(program, []).append((_parts_of(rest), rule))
+            said = _Said.of(program, rest)
+            first = said.operands[0] if said.operands else ""
+            self._by_operand.setdefault((program, first), []).append((said, rule))
             self._longest = max(self._longest, len(words))
         elif pattern.text:
             self._texts.setdefault(pattern.text, rule)
@@ -205,8 +282,8 @@ class RestrictedCommands(Generic[RuleT]):
             return Match.YES, certain
         reading = read_commands(command)
         possible: RuleT | None = None
-        for found in reading.commands:
-            rule = self._prefix_of(found)
+        for found in reading.commands if self._by_program.keys() & reading.programs else ():
+            rule = self._rule_for(found)
             if rule is not None and found.sure:
                 return Match.YES, rule
             possible = possible or rule
@@ -215,7 +292,7 @@ class RestrictedCommands(Generic[RuleT]):
             possible = self._first
         return (Match.NO, None) if possible is None else (Match.MAYBE, possible)
 
-    def _prefix_of(self, command: SimpleCommand) -> RuleT | None:
+    def _rule_for(self, command: SimpleCommand) -> RuleT | None:
         program, *rest = command.words
         for name in dict.fromkeys((program.lower(), program_name(program))):
             if name not in self._by_program:
@@ -224,12 +301,26 @@ class RestrictedCommands(Generic[RuleT]):
                 rule = self._prefixes.get((name, *rest[:length]))
                 if rule is not None:
                     return rule
+            if command.sure:
+                rule = self._saying_the_same(name, rest)
+                if rule is not None:
+                    return rule
+        return None
+
+    def _saying_the_same(self, program: str, words: list[str]) -> RuleT | None:
+        """Find a rule whose words a command says in another order or spelling."""
+        said = _Said.of(program, words)
+        for first in ("", *said.operands[:1]):
+            for needed, rule in self._by_operand.get((program, first), ()):
+                if said.says(needed):
+                    return rule
         return None
 
     def _scattered(self, reading: ShellReading) -> RuleT | None:
         """Find a rule whose words all occur with its program, or in inline code, in any order."""
         said: dict[str, set[str]] = {}
-        for command in reading.commands:
+        known = self._by_program.keys() & reading.programs
+        for command in reading.commands if known else ():
             name = program_name(command.words[0])
             if name in self._by_program:
                 said.setdefault(name, set()).update(_parts_of(command.words[1:]))
@@ -240,6 +331,43 @@ class RestrictedCommands(Generic[RuleT]):
                 if needed <= words:
                     return rule
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The arguments of a command however they are ordered and spelled."""
+
+    operands: tuple[str, ...]
+    options: frozenset[str]
+
+    @classmethod
+    def of(cls, program: str, words: Iterable[str]) -> _Said:
+        spellings = _SPELLINGS.get(program, {})
+        operands: list[str] = []
+        options: set[str] = set()
+        rest = iter(words)
+        for word in rest:
+            if not word.startswith("-"):
+                operands.append(word)
+            elif word in _GLOBAL_OPTIONS.get(program, ()) and not operands:
+                next(rest, None)
+            elif word.startswith("--"):
+                options.add(_whole_option(word, spellings))
+            else:
+                options.update(spellings.get(part, part) for part in _parts_of([word]))
+        return cls(tuple(operands), frozenset(options))
+
+    def says(self, needed: _Said) -> bool:
+        """Tell whether it says all of `needed`, its operands first."""
+        begins = self.operands[: len(needed.operands)] == needed.operands
+        return begins and needed.options <= self.options
+
+
+def _whole_option(word: str, spellings: Mapping[str, str]) -> str:
+    """Return the long option that an abbreviation stands for, where a program is known."""
+    name = word.partition("=")[0]
+    known = {long for long in spellings.values() if long.startswith(name)}
+    return known.pop() if len(known) == 1 else name
 
 
 def suggest_command(command: str) -> str:
@@ -278,14 +406,16 @@ def _rest_is_harmless(words: tuple[str, ...], length: int) -> bool:
     rest = words[length:]
     if program in _OPERANDS_ACT:
         return not rest
+    if runs_another(program):
+        return all(map(_PLAIN.fullmatch, rest))
+    if program == "git" and length > 1:
+        covered = _GIT_COVERED.get(words[1], frozenset())
+        return all(_option(word) in covered for word in rest if word.startswith(("-", "+")))
     return program not in _FLAGS_ACT or not any(word.startswith(("-", "+")) for word in rest)
 
 
-def _is_found_inside(program: str, root: Path) -> bool:
-    if "/" in program:
-        return False
-    found = shutil.which(program)
-    return found is not None and Path(found).resolve().is_relative_to(root)
+def _option(word: str) -> str:
+    return word.partition("=")[0] if word.startswith("--") else word
 
 
 def _parts_of(words: Iterable[str]) -> frozenset[str]:

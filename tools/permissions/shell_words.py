@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
-MAX_INNER = 5
+from tools.permissions.shell_scanner import MAX_INNER, Scanner, Word
+
 MAX_WRAPPED = 20
 _UNSURE_WORDS = 8
 
@@ -30,19 +30,24 @@ class SimpleCommand:
 class ShellReading:
     """What was found. `hidden`: a program is named only at run time. `code`: words of code.
 
-    `targets` are the words that output is redirected to.
+    `targets` are the words that output is redirected to, `assigned` the plain values that
+    variables get anywhere in the text. `simple` are the commands of the text itself, nothing
+    unwrapped; `unsettled` says that quotes or brackets in it do not end.
     """
 
     commands: list[SimpleCommand] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     hidden: bool = False
     code: set[str] = field(default_factory=set)
+    assigned: dict[str, set[str]] = field(default_factory=dict)
+    simple: list[tuple[str, ...]] = field(default_factory=list)
+    unsettled: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class _Word:
-    text: str
-    dynamic: bool
+    @cached_property
+    def programs(self) -> frozenset[str]:
+        """The names under which rules may know the programs, once all is read."""
+        words = {command.words[0] for command in self.commands}
+        return frozenset(name for word in words for name in (word.lower(), program_name(word)))
 
 
 _KEYWORDS = frozenset(
@@ -93,8 +98,9 @@ def program_name(word: str) -> str:
     return word.rsplit("/", 1)[-1].lower()
 
 
+@lru_cache(maxsize=4)
 def read_commands(text: str) -> ShellReading:
-    """Find the commands in `text`."""
+    """Find the commands in `text`. What is returned is shared: it must not be changed."""
     reading = ShellReading()
     _read_text(text, reading, sure=True, depth=0)
     return reading
@@ -104,275 +110,32 @@ def _read_text(text: str, reading: ShellReading, *, sure: bool, depth: int) -> N
     if depth > MAX_INNER:
         reading.hidden = True
         return
-    scanner = _Scanner(text)
+    scanner = Scanner(text)
     scanner.run()
     reading.hidden = reading.hidden or scanner.hidden
     reading.targets += scanner.targets
     for words in scanner.found:
+        _note_assignments(words, reading)
+    if not depth:
+        stripped = map(_without_prefixes, scanner.found)
+        reading.simple = [tuple(word.text for word in words) for words in stripped if words]
+        reading.unsettled = scanner.hidden
+    for words in scanner.found:
         _Unwrapper(reading, depth).read(words, sure=sure)
 
 
-class _Kind(Enum):
-    COMMAND = "command"
-    QUOTED = "quoted"
-    PARAMETER = "parameter"
+def _note_assignments(words: Sequence[Word], reading: ShellReading) -> None:
+    loop = [word.text for word in words]
+    if loop[0] == "for" and loop[2:3] == ["in"]:
+        reading.assigned.setdefault(loop[1], set()).update(loop[3:])
+    for word in words:
+        match = _ASSIGNMENT.match(word.text)
+        if match is not None and not word.dynamic:
+            name = re.split(r"\W", word.text, maxsplit=1)[0]
+            reading.assigned.setdefault(name, set()).add(word.text[match.end() :])
 
 
-@dataclass
-class _Frame:
-    """One level of nesting. Only COMMAND frames hold words; others add to the one below them."""
-
-    kind: _Kind
-    close: str
-    below: _Frame | None = None
-    words: list[_Word] = field(default_factory=list)
-    parts: list[str] | None = None
-    dynamic: bool = False
-    redirection: str = ""
-
-    @property
-    def owner(self) -> _Frame:
-        """The frame whose words this one adds to."""
-        return self.below or self
-
-
-_RUN = re.compile(r"[^\s'\"\\$`;&|()<>#]+")
-_QUOTED_RUN = re.compile(r'[^"\\$`]+')
-_PARAMETER_RUN = re.compile(r"[^}'\"\\$`]+")
-_ANSI_QUOTE = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
-_VARIABLE = re.compile(r"\$(?:\w+|[@*#?$!-])")
-_REDIRECTION = re.compile(r"<<<|<<-?|[<>]+[&|]?")
-_SHIFTS = re.compile(r"\(\(|[\w$]\[|\blet\b")
-_DELIMITER = re.compile(r"[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|()<>'\"\\])+)")
-
-
-class _Scanner:
-    """Splits a text into commands of words, following quotes, substitutions and here-documents."""
-
-    def __init__(self, text: str, document_depth: int = 0) -> None:
-        self.text = text
-        self.document_depth = document_depth
-        self.backticks = 0
-        self.at = 0
-        self.found: list[list[_Word]] = []
-        self.targets: list[str] = []
-        self.hidden = False
-        self.frames = [_Frame(_Kind.COMMAND, "")]
-        self.documents: list[tuple[str, bool]] = []
-        if document_depth:
-            self.frames.append(_Frame(_Kind.QUOTED, "", self.frames[0]))
-        self.base = len(self.frames)
-
-    def run(self) -> None:
-        while self.at < len(self.text):
-            match self.frames[-1].kind:
-                case _Kind.COMMAND:
-                    self._in_command()
-                case _Kind.QUOTED:
-                    self._in_quotes()
-                case _Kind.PARAMETER:
-                    self._in_parameter()
-        if len(self.frames) > self.base or self.documents:
-            self.hidden = True
-        while self.frames:
-            self._end_command()
-            self.frames.pop()
-
-    @cached_property
-    def _has_shifts(self) -> bool:
-        return _SHIFTS.search(self.text) is not None
-
-    @property
-    def _owner(self) -> _Frame:
-        return self.frames[-1].owner
-
-    def _add(self, text: str, *, dynamic: bool = False) -> None:
-        owner = self._owner
-        owner.parts = owner.parts or []
-        owner.parts.append(text)
-        owner.dynamic = owner.dynamic or dynamic
-
-    def _end_word(self) -> None:
-        owner = self._owner
-        if owner.parts is None:
-            owner.dynamic = False
-            return
-        text = "".join(owner.parts)
-        if not owner.redirection:
-            owner.words.append(_Word(text, owner.dynamic))
-        elif ">" in owner.redirection:
-            self.targets.append(text)
-        owner.parts, owner.dynamic, owner.redirection = None, False, ""
-
-    def _end_command(self) -> None:
-        self._end_word()
-        owner = self._owner
-        owner.redirection = ""
-        if owner.words:
-            self.found.append(owner.words)
-            owner.words = []
-
-    def _take(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at + 1
-        return match[0] if match else ""
-
-    def _in_command(self) -> None:
-        character = self.text[self.at]
-        if character in " \t\r":
-            self._end_word()
-            self.at += 1
-        elif character in "\n;&|()":
-            self._separator(character)
-        elif character in "<>":
-            self._redirection()
-        elif character == "#" and self._owner.parts is None:
-            end = self.text.find("\n", self.at)
-            self.at = end if end >= 0 else len(self.text)
-        elif character == "'":
-            self._single_quotes()
-        elif character == '"':
-            self._add("")
-            self._open(_Kind.QUOTED, '"', 1)
-        elif character in "\\$`":
-            self._special(character)
-        else:
-            self._plain_run()
-
-    def _plain_run(self) -> None:
-        run = self._take(_RUN) or self.text[self.at - 1]
-        pattern = any(special in run for special in "*?[{") and run not in ("[", "[[", "{")
-        self._add(run, dynamic=pattern)
-
-    def _single_quotes(self) -> None:
-        end = self.text.find("'", self.at + 1)
-        if end < 0:
-            self.hidden = True
-            end = len(self.text)
-        self._add(self.text[self.at + 1 : end])
-        self.at = end + 1
-
-    def _separator(self, character: str) -> None:
-        self._end_command()
-        self.at += 1
-        if character == "(":
-            self._open(_Kind.COMMAND, ")", 0)
-        elif character == ")" and self.frames[-1].close == ")":
-            self.frames.pop()
-        elif character == "\n" and self.documents:
-            self._read_documents()
-
-    def _redirection(self) -> None:
-        owner = self._owner
-        if owner.parts is not None and "".join(owner.parts).isdigit():
-            owner.parts = None
-        self._end_word()
-        if self.text[self.at + 1 : self.at + 2] == "(":
-            self._add("", dynamic=True)
-            self._open(_Kind.COMMAND, ")", 2)
-            return
-        operator = self._take(_REDIRECTION)
-        if operator.startswith("<<") and operator != "<<<":
-            delimiter = _DELIMITER.match(self.text, self.at)
-            if delimiter is None or self._has_shifts:
-                # `1<<2` in arithmetic looks the same: nothing may be skipped then.
-                self.hidden = True
-                return
-            bare = re.sub(r"['\"\\]", "", delimiter[1])
-            self.documents.append((bare, bare != delimiter[1]))
-            self.at = delimiter.end()
-        else:
-            self._owner.redirection = operator
-
-    def _read_documents(self) -> None:
-        """Skip the bodies; those with an unquoted delimiter are read for substitutions."""
-        for delimiter, quoted in self.documents:
-            end = re.compile(rf"^\t*{re.escape(delimiter)}$", re.MULTILINE).search(
-                self.text, self.at
-            )
-            body = self.text[self.at : end.start() if end else len(self.text)]
-            self.at = end.end() if end else len(self.text)
-            self.hidden = self.hidden or end is None
-            if self.document_depth > MAX_INNER:
-                self.hidden = True
-            elif not quoted:
-                inner = _Scanner(body, self.document_depth + 1)
-                inner.run()
-                self.hidden = self.hidden or inner.hidden
-                self.found += inner.found
-                self.targets += inner.targets
-        self.documents = []
-
-    def _in_quotes(self) -> None:
-        character = self.text[self.at]
-        if character == '"' and self.frames[-1].close:
-            self.frames.pop()
-            self.at += 1
-        elif character in "\\$`":
-            self._special(character)
-        else:
-            self._add(self._take(_QUOTED_RUN) or character)
-
-    def _in_parameter(self) -> None:
-        character = self.text[self.at]
-        if character == "}":
-            self.frames.pop()
-            self.at += 1
-        elif character == '"':
-            self._open(_Kind.QUOTED, '"', 1)
-        elif character == "'":
-            # A quote here is one or is none, depending on what is around the expansion.
-            self.hidden = True
-            self.at += 1
-        elif character in "\\$`":
-            self._special(character)
-        else:
-            self._take(_PARAMETER_RUN)
-
-    def _special(self, character: str) -> None:
-        if character == "\\":
-            escaped = self.text[self.at + 1 : self.at + 2]
-            self.hidden = self.hidden or (escaped == "`" and self.backticks > 0)
-            self._add("" if escaped == "\n" else escaped)
-            self.at += 2
-        elif character == "`":
-            self._backtick()
-        else:
-            self._dollar()
-
-    def _dollar(self) -> None:
-        following = self.text[self.at + 1 : self.at + 2]
-        if following == "(":
-            self._add("", dynamic=True)
-            self._open(_Kind.COMMAND, ")", 2)
-        elif following == "{":
-            self._add("", dynamic=True)
-            self._open(_Kind.PARAMETER, "}", 2)
-        elif following == "'" and self.frames[-1].kind is _Kind.COMMAND:
-            self._add(self._take(_ANSI_QUOTE), dynamic=True)
-        elif following == '"':
-            self.at += 1
-        else:
-            variable = self._take(_VARIABLE)
-            self._add(variable or "$", dynamic=bool(variable))
-
-    def _backtick(self) -> None:
-        if not self.backticks:
-            self._add("", dynamic=True)
-            self._open(_Kind.COMMAND, "`", 1)
-            return
-        self.at += 1
-        self.backticks -= 1
-        while True:
-            self._end_command()
-            if self.frames.pop().close == "`":
-                return
-
-    def _open(self, kind: _Kind, close: str, length: int) -> None:
-        below = None if kind is _Kind.COMMAND else self._owner
-        self.frames.append(_Frame(kind, close, below))
-        self.backticks += close == "`"
-        self.at += length
+_WHOLE_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class _Unwrapper:
@@ -382,7 +145,7 @@ class _Unwrapper:
         self.reading = reading
         self.depth = depth
 
-    def read(self, words: Sequence[_Word], *, sure: bool) -> None:
+    def read(self, words: Sequence[Word], *, sure: bool) -> None:
         """Note the command, and every one that it runs, however often it is wrapped."""
         for wrapped in range(MAX_WRAPPED):
             words = _without_prefixes(words)
@@ -391,6 +154,7 @@ class _Unwrapper:
                 self.reading.hidden = self.reading.hidden or wrapped > 1
                 return
             self._note(words, sure=sure)
+            self._note_values(words, sure=sure)
             name = program_name(words[0].text)
             self._read_arguments(name, words[1:], sure=sure)
             inner = _wrapped_command(name, words)
@@ -401,12 +165,22 @@ class _Unwrapper:
             words = inner
         self.reading.hidden = True
 
-    def _note(self, words: Sequence[_Word], *, sure: bool) -> None:
+    def _note(self, words: Sequence[Word], *, sure: bool) -> None:
         texts = tuple(word.text for word in words)
         self.reading.commands.append(SimpleCommand(texts, sure))
         self.reading.hidden = self.reading.hidden or (sure and words[0].dynamic)
 
-    def _note_possible_places(self, words: Sequence[_Word], *, everywhere: bool) -> None:
+    def _note_values(self, words: Sequence[Word], *, sure: bool) -> None:
+        """Note what a variable in the place of the program holds, as far as the text says it."""
+        match = _WHOLE_VARIABLE.fullmatch(words[0].text) if words[0].dynamic else None
+        if match is not None:
+            rest = tuple(word.text for word in words[1:])
+            for value in sorted(self.reading.assigned.get(match[1] or match[2], ())):
+                if value.split():
+                    found = SimpleCommand((*value.split(), *rest), sure)
+                    self.reading.commands.append(found)
+
+    def _note_possible_places(self, words: Sequence[Word], *, everywhere: bool) -> None:
         """Note the words behind keywords (`[[ x ]] then rm`), or behind every word of a wrapper."""
         for start in range(1, len(words)):
             if everywhere or words[start - 1].text in _KEYWORDS:
@@ -416,7 +190,7 @@ class _Unwrapper:
                     not everywhere and program_name(texts[0]) in _RUNS_TEXT
                 )
 
-    def _read_arguments(self, name: str, arguments: Sequence[_Word], *, sure: bool) -> None:
+    def _read_arguments(self, name: str, arguments: Sequence[Word], *, sure: bool) -> None:
         if name in _SHELLS:
             self._shell(arguments, sure=sure)
         elif name == "eval":
@@ -431,7 +205,7 @@ class _Unwrapper:
             for word in arguments:
                 self.reading.code.update(re.findall(r"[\w./-]+", word.text))
 
-    def _shell(self, arguments: Sequence[_Word], *, sure: bool) -> None:
+    def _shell(self, arguments: Sequence[Word], *, sure: bool) -> None:
         operands = [word for word in arguments if not word.text.startswith(("-", "+"))]
         letters = "".join(word.text for word in arguments if re.match(r"[-+]\w", word.text))
         if not operands or "s" in letters or _any_unknown(operands[:1]):
@@ -439,22 +213,27 @@ class _Unwrapper:
         if "c" in letters:
             self._inner(operands, sure=sure)
 
-    def _inner(self, texts: Iterable[_Word], *, sure: bool) -> None:
+    def _inner(self, texts: Iterable[Word], *, sure: bool) -> None:
         for word in texts:
             self.reading.hidden = self.reading.hidden or word.dynamic
             text = _SPLIT_FLAG.sub("", word.text)
             _read_text(text, self.reading, sure=sure, depth=self.depth + 1)
 
 
-def _any_unknown(words: Sequence[_Word]) -> bool:
+def runs_another(program: str) -> bool:
+    """Tell whether a program runs what its arguments say."""
+    return program in _WRAPPERS or program in _RUNS_TEXT
+
+
+def _any_unknown(words: Sequence[Word]) -> bool:
     return any(word.dynamic or word.text.startswith(("/dev/", "/proc/")) for word in words)
 
 
-def _joined(words: Sequence[_Word]) -> _Word:
-    return _Word(" ".join(word.text for word in words), any(word.dynamic for word in words))
+def _joined(words: Sequence[Word]) -> Word:
+    return Word(" ".join(word.text for word in words), any(word.dynamic for word in words))
 
 
-def _without_prefixes(words: Sequence[_Word]) -> Sequence[_Word]:
+def _without_prefixes(words: Sequence[Word]) -> Sequence[Word]:
     start = 0
     while start < len(words):
         text = words[start].text
@@ -467,7 +246,7 @@ def _without_prefixes(words: Sequence[_Word]) -> Sequence[_Word]:
     return words[start:]
 
 
-def _wrapped_command(name: str, words: Sequence[_Word]) -> Sequence[_Word] | None:
+def _wrapped_command(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
     """Return the words of the command that a wrapper runs, None when `name` is no wrapper."""
     if name in ("find", "fd", "fdfind"):
         places = (i for i, word in enumerate(words) if word.text in _EXEC_FLAGS)

@@ -1,0 +1,102 @@
+"""Commands that would destroy the system or the whole project ask in every mode (R14)."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.bench import BUILTINS
+from tests.support.custom_tools import Project
+from tools.builtin.kit import Services
+from tools.definition import ResolvedCall
+from tools.engine.environment import child_environment
+from tools.files.workspace import Workspace
+from tools.permissions.destruction import destruction
+from tools.permissions.gate import Answer, Choice, Denial
+from tools.permissions.rules import Verdict
+
+DESTROYS = [
+    "rm -rf /", "rm -rf /*", "rm -rf //", "rm -rf /./", "rm -rf ~", "rm -rf ~/", "rm -rf ~/*",
+    'rm -rf "$HOME"', "rm -rf ${HOME}/*", "rm -rf $HOME/.", "rm -rf .", "rm -rf *", "rm -rf ./*",
+    "rm -rf ..", "rm -rf ../project", 'rm -rf "$PWD"', "rm -rf $UNSET/", 'rm -rf "$UNSET"/*',
+    "X=/; rm -rf $X", "for d in / b; do rm -rf $d; done", "sudo rm -rf /usr", "rm -rf /etc",
+    "cd / && rm -rf *", "cd .. && rm -rf project", "cd src && rm -rf ..", "mv . /tmp/x",
+    "mv * /tmp",
+    "mv ../project ../x", "chmod -R 777 /", "chmod -R 777 .", "chown -R a:b ~", "chmod a+w -R ..",
+    "git clean -fdx", "git clean -f", "git -C . clean -xdf .", "find . -delete", "find / -delete",
+    "find . -type f -exec rm {} +", "find -delete", "rsync -a --delete empty/ .", "shred -u *",
+    "dd if=x of=/dev/sda", "echo x > /dev/sda", "mkfs.ext4 /dev/sda1", "wipefs -a /dev/sda",
+    'bash -c "rm -rf /"', "echo x | xargs rm -rf /", "nohup nice rm -rf / &", "(rm -rf /)",
+    "$(rm -rf /)", "true && { rm -rf ~; }", "\\rm -rf /", "'rm' -rf /", "r''m -rf /", "RM -rf /",
+    "/bin/rm -rf /", "command rm -rf /", "env A=1 rm -rf /", "eval 'rm -rf /'", "rm -r -f -- /",
+    "rm -rf src/..", "rm -rf up", "rm -rf here/", "rm -rf .[!.]*", "rm -rf {*,.*}", "unlink up",
+    "rm -rf `pwd`/..", "cat <<E\n$(rm -rf /)\nE", "git clean -dffx", "rmdir ~", "find ~ -delete",
+]  # fmt: skip
+HARMLESS = [
+    "rm -rf build", "rm x", "rm -rf node_modules/*", "rm -rf ./src/x", "rm -rf /tmp/opta-x/y",
+    "mv a b",
+    "mv a .", "mv src/* .", "mv a ..", "cp -r . /tmp/x", "chmod -R u+w src", "chmod 777 .", "ls /",
+    "chmod +x a.sh", "git clean -n", "git clean -fdn", "git clean -fd build",
+    "find . -name x -delete",
+    "find src -delete", "rsync -a . /tmp/x", "dd if=a of=b", "echo 'rm -rf /'",
+    "grep -r 'rm -rf /' .",
+    "git commit -m 'rm -rf /'", "echo x > /dev/null", "rm -rf .git/x", "find . -name '*.pyc'",
+    "rm -rf src", "rm -f *.o", "rm -rf build/*", "mv x $HOME", "cat / | head", "echo ~ > x", "rm",
+]  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    root = home / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "up").symlink_to("..")
+    (root / "here").symlink_to(root)
+    monkeypatch.setenv("HOME", str(home))
+    return Project(root, builtins=BUILTINS)
+
+
+@pytest.mark.parametrize("line", DESTROYS)
+def test_r14_destruction_is_seen_through_every_spelling(project, line):
+    assert destruction(line, project.root, project.root)
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+def test_r14_other_commands_are_left_alone(project, line):
+    assert destruction(line, project.root, project.root) == ""
+
+
+async def decide(project, line):
+    """Ask the gate about a command that is never run: a mistake here must cost nobody a disk."""
+    services = Services(Workspace(project.root), child_environment(os.environ), project.rules)
+    call = ResolvedCall("call", BUILTINS["run_command"].definition, {"command": line})
+    return await project.gate.authorise(call, BUILTINS["run_command"].prepare(call, services))
+
+
+@pytest.mark.parametrize("line", ["rm -rf /", "rm -rf ~", "rm -rf *", "git clean -fdx", "mv . x"])
+async def test_r14_no_mode_and_no_rule_spares_the_question(project, line):
+    project.gate.skip_permissions = True
+    project.gate.default = Verdict.ALLOW
+    for rule in ("run_command", "run_command(*)", f"run_command({line})"):
+        project.rule(Verdict.ALLOW, rule)
+    project.person.answer = Answer(Choice.NO)
+    decision = await decide(project, line)
+    assert decision.grant is None
+    (request,) = project.person.asked
+    assert request.reason.startswith("it ")
+    assert request.suggested == ()
+
+
+async def test_r14_where_nobody_can_answer_it_is_refused_with_the_reason(project):
+    project.gate.approver = None
+    project.gate.skip_permissions = True
+    decision = await decide(project, "rm -rf ../project")
+    assert decision.denial is Denial.NOBODY
+    assert "it removes the whole project: ../project" in decision.message
+    assert (await decide(project, "rm -rf src")).grant is not None
+
+
+def test_r14_the_directory_of_the_command_counts(project):
+    assert destruction("rm -rf ..", project.root / "src", project.root)
+    assert not destruction("rm -rf *", project.root / "src", project.root)
