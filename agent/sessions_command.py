@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
 import json
 import time
@@ -16,13 +15,8 @@ from agent.events import ContextCompacted
 from agent.journal import Recording, replay
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.session import SessionError, SessionSummary
-from agent.undo import FileHistory, Restored, told
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
-from tools.files.versions import VersionsError
-from tools.files.workspace import Workspace
-from tools.permissions.gate import PermissionGate
-from tools.permissions.rules import RuleSet
 
 SHOWN_LINES = 12
 LISTED = 50
@@ -145,6 +139,14 @@ def _remove(args: argparse.Namespace, out: TextIO) -> int:
 
 def _restore(args: argparse.Namespace, out: TextIO) -> int:
     """Put files back by hand; 1 where nothing was, or not all of it."""
+    import asyncio
+
+    from agent.undo import FileHistory, Restored, told
+    from tools.files.versions import VersionsError
+    from tools.files.workspace import Workspace
+    from tools.permissions.gate import PermissionGate
+    from tools.permissions.rules import RuleSet
+
     path = session.find(args.id) if args.id else _newest_here()
     info = session.load(path).info
     if info is None:

@@ -26,6 +26,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.output import sanitize
+from tools.files.paths import shown_name
 from tools.files.snapshot import DIRECTORY, Change, Seen, Snapshot, TreeWatcher
 from tools.files.versions import FileVersions, RecordedTurn, TurnState, VersionsError
 from tools.files.workspace import FileProblem, Workspace
@@ -77,6 +78,7 @@ class FileHistory:
         self._recording: asyncio.Task[None] | None = None
         self._using = asyncio.Lock()
         self._leaving = False
+        self._failure: Exception | None = None
         self._versions: FileVersions | None = None
         self._watcher: TreeWatcher | None = None
         self._remembered: dict[str, Seen] = {}
@@ -99,6 +101,9 @@ class FileHistory:
         if not finished:
             self.tell("Keeping a copy of the files for /undo (only what changed is read again).")
         before = await asyncio.shield(turn.before)
+        if self._failure is not None:
+            self.tell(f"/undo is not available in this session: {self._failure}")
+            self._failure = None
         if before is not None and before.incomplete:
             await self._follow(turn, before, _written(invocation, self._workspace.root))
 
@@ -166,7 +171,7 @@ class FileHistory:
 
     def _give_up(self, error: Exception) -> None:
         self._enabled = False
-        self.tell(f"/undo is not available in this session: {error}")
+        self._failure = error
 
     async def _follow(self, turn: _Turn, before: Snapshot, paths: set[str]) -> None:
         """Look at files before a tool writes them, where the tree as a whole is too large."""
@@ -255,7 +260,7 @@ class _PutBack:
         Raises FileProblem, VersionsError.
         """
         path = self.workspace.root / change.path
-        shown = sanitize(change.path)
+        shown = shown_name(change.path)
         if DIRECTORY in (change.before, change.after):
             there = change.after is not None
             self.workspace.put_back_directory(self.grant, self.call, path, there=there)
@@ -281,7 +286,7 @@ def told(restored: Restored | None, *, undoing: bool) -> str:
     lines += [f"  {line}" for line in restored.done]
     if restored.kept:
         lines.append("Left as they are:")
-        lines += [f"  {sanitize(path)}: {reason}" for path, reason in restored.kept]
+        lines += [f"  {shown_name(path)}: {reason}" for path, reason in restored.kept]
     return "\n".join(lines)
 
 

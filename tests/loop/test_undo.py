@@ -231,7 +231,7 @@ async def test_ignored_files_large_files_and_secrets_are_not_kept(project, monke
     database = next((storage.state_dir() / "undo").iterdir())
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
     with sqlite3.connect(database) as reading:
-        paths = [row[0] for row in reading.execute("SELECT path FROM seen")]
+        paths = [os.fsdecode(row[0]) for row in reading.execute("SELECT path FROM seen")]
     assert sorted(paths) == [".gitignore", "src/f"]
 
 
@@ -273,6 +273,13 @@ async def test_a_store_that_cannot_be_used_costs_a_line_and_no_turn(project):
     assert path.read_text() == "1"
     with pytest.raises(versions.VersionsError):
         await project.undo()
+
+
+async def test_names_that_are_no_utf8_are_taken_back(project):
+    name = os.fsdecode(b"n\xff.txt")
+    await project.turn(lambda: project.write(name, "1"))
+    assert (await project.undo()).done == ("n\\xff.txt (deleted)",)
+    assert project.state() == {}
 
 
 async def test_a_damaged_content_is_not_put_back(project):

@@ -31,7 +31,7 @@ _SCHEMA = """
 PRAGMA auto_vacuum = FULL;
 CREATE TABLE IF NOT EXISTS content (digest BLOB PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS seen (
-    path TEXT PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER,
+    path BLOB PRIMARY KEY, mtime INTEGER, ctime INTEGER, size INTEGER, inode INTEGER,
     mode INTEGER, digest BLOB NOT NULL, permissions INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS turns (
@@ -39,12 +39,12 @@ CREATE TABLE IF NOT EXISTS turns (
     state TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS changes (
-    turn INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE, path TEXT NOT NULL,
+    turn INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE, path BLOB NOT NULL,
     before BLOB, before_permissions INTEGER, after BLOB, after_permissions INTEGER,
     PRIMARY KEY (turn, path)
 );
 CREATE TABLE IF NOT EXISTS uncovered (
-    turn INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE, path TEXT NOT NULL,
+    turn INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE, path BLOB NOT NULL,
     reason TEXT NOT NULL, PRIMARY KEY (turn, path)
 );
 """
@@ -105,13 +105,15 @@ class FileVersions:
             rows = database.execute(
                 "SELECT path, mtime, ctime, size, inode, mode, digest, permissions FROM seen"
             )
-            return {row[0]: Seen(row[1:6], FileVersion(row[6], row[7])) for row in rows}
+            return {
+                os.fsdecode(row[0]): Seen(row[1:6], FileVersion(row[6], row[7])) for row in rows
+            }
 
     def remember(self, before: Mapping[str, Seen], now: Mapping[str, Seen]) -> None:
         """Write down the files as they are `now`; `before` is what was written last."""
-        gone = [(path,) for path in before.keys() - now.keys()]
+        gone = [(os.fsencode(path),) for path in before.keys() - now.keys()]
         new = [
-            (path, *seen.signature, *seen.version)
+            (os.fsencode(path), *seen.signature, *seen.version)
             for path, seen in now.items()
             if before.get(path) is not seen
         ]
@@ -141,14 +143,14 @@ class FileVersions:
             database.executemany(
                 "INSERT INTO changes VALUES (?,?,?,?,?,?)",
                 [
-                    (turn, change.path, *(change.before or (None, None)),
+                    (turn, os.fsencode(change.path), *(change.before or (None, None)),
                      *(change.after or (None, None)))
                     for change in changes
                 ],
             )  # fmt: skip
             database.executemany(
                 "INSERT INTO uncovered VALUES (?,?,?)",
-                [(turn, path, reason) for path, reason in uncovered],
+                [(turn, os.fsencode(path), reason) for path, reason in uncovered],
             )
 
     def last_done(self, session: str) -> RecordedTurn | None:
@@ -197,11 +199,14 @@ class FileVersions:
                 "SELECT path, before, before_permissions, after, after_permissions "
                 "FROM changes WHERE turn = ? ORDER BY path", row[:1],
             )  # fmt: skip
-            found = tuple(Change(c[0], _version(*c[1:3]), _version(*c[3:5])) for c in changes)
+            found = tuple(
+                Change(os.fsdecode(c[0]), _version(*c[1:3]), _version(*c[3:5])) for c in changes
+            )
             uncovered = database.execute(
                 "SELECT path, reason FROM uncovered WHERE turn = ? ORDER BY path", row[:1]
             )
-            return RecordedTurn(row[0], row[1], found, tuple(uncovered))
+            named = tuple((os.fsdecode(path), reason) for path, reason in uncovered)
+            return RecordedTurn(row[0], row[1], found, named)
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
