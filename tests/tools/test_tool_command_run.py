@@ -244,6 +244,20 @@ environment: {secrets: [API_KEY]}
     assert "two: " in ran.err
 
 
+@pytest.mark.parametrize(
+    ("types", "text", "value"),
+    [(["string", "null"], "hello", '"hello"'), (["string", "null"], "5", '"5"'),
+     (["null", "string"], "null", "null"), (["integer", "string"], "5", "5"),
+     (["integer", "string"], "abc", '"abc"'), (["boolean", "string"], "true", "true"),
+     (["array", "object"], '["a"]', '["a"]')],
+)  # fmt: skip
+def test_a_parameter_of_several_types_takes_the_value_as_one_of_them(opta, types, text, value):
+    parameters = {"type": "object", "properties": {"X": {"type": types}}}
+    tool = {"name": "t", "description": "D", "parameters": parameters}
+    opta.put("t.json", json.dumps({**tool, "command": "echo $OPTA_TOOL_ARGS"}), opta.user)
+    assert opta("tool run t --param", f"X={text}").out == f'{{"X":{value}}}\n'
+
+
 INNER = """\
 name: inner
 description: D

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tools.actions import PlanAction, shells_of
-from tools.commands.tool.builder import split_pair, typed
+from tools.commands.tool.builder import split_pair, typed_as_one_of
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, usable
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import read_bytes
@@ -148,10 +148,9 @@ def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[s
             raise UsageError(
                 f"{tool.name} has no parameter {name!r}. It has {', '.join(properties)}."
             )
-        type_ = properties.get(name, {}).get("type", "string")
-        arguments[name] = typed(
-            value, type_ if isinstance(type_, str) else "any", f"--param {name}"
-        )
+        types = properties.get(name, {}).get("type", "string")
+        types = [types] if isinstance(types, str) else types
+        arguments[name] = typed_as_one_of(value, types, f"--param {name}")
     return arguments
 
 
