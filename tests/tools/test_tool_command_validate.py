@@ -79,6 +79,18 @@ def test_fix_writes_blocks_and_shows_the_diff(opta):
     assert opta("tool validate github-commit-stats --fix").out.count("Fixed") == 0
 
 
+def test_fix_leaves_files_of_other_programs_as_they_are_and_mends_the_others(opta):
+    text = 'name: {}\ndescription: D\nbash: curl -H "A: b" {}\n'
+    theirs = opta.put("t.yaml", text.format("t", "x"), opta.root / ".cycod" / "tools")
+    mine = opta.put("u.yaml", text.format("u", "x"))
+    ran = opta("tool validate --all --fix")
+    assert theirs.read_text() == text.format("t", "x")
+    assert "bash: |-\n" in mine.read_text()
+    assert ".cycod/tools/t.yaml is in none of opta's own directories and stays as it is" in ran.err
+    assert "2 checked, 1 with errors." in ran.out
+    assert "validate --fix" not in ran.out
+
+
 def test_the_reference_block_is_reported_and_nothing_breaks(opta):
     ran = opta("tool validate", str(EXAMPLES / "schema-reference.yaml"), "--format", "json")
     assert ran.code == 1

@@ -17,7 +17,7 @@ from tools.definition import Scope, ToolDefinition
 from tools.engine.compose import MAX_DEPTH
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
-from tools.formats.yaml_repair import find_unquoted, with_blocks
+from tools.formats.yaml_repair import NOT_YAML, find_unquoted, with_blocks
 from tools.sources.files import SEVERAL
 from tools.yamltext import Document, KeyPath, json_path
 
@@ -145,10 +145,13 @@ def _fix(file: ToolFile, data: bytes, context: Context) -> str:
     text = data.decode("utf-8", "surrogateescape")
     if "\udc80" <= max(text, default="") <= "\udcff" or not find_unquoted(text):
         return ""
+    shown = context.shown(file.path)
+    if not context.store.owns(file.path):
+        context.note(f"{shown} is in none of opta's own directories and stays as it is.")
+        return ""
     text = decoded(data, file.path)
     fixed = with_blocks(text)
     context.store.write(file.path, fixed, file.scope)
-    shown = context.shown(file.path)
     lines = difflib.unified_diff(
         text.splitlines(), fixed.splitlines(), shown, f"{shown} (fixed)", lineterm=""
     )
@@ -238,12 +241,12 @@ def _tell(report: Report, context: Context, *, detailed: bool) -> None:
             _show_line(problem, file, context)
     if detailed:
         _tell_details(file, context)
-    if not report.valid and not report.diff and _fixable(report):
+    if _fixable(report) and not report.diff and context.store.owns(file.path):
         context.say("Some of this can be repaired: opta tool validate --fix")
 
 
 def _fixable(report: Report) -> bool:
-    return any("is not YAML as written" in problem.message for problem in report.problems)
+    return any(NOT_YAML in problem.message for problem in report.problems)
 
 
 def _relative(problem: ToolProblem, context: Context) -> Path | None:
