@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tools.actions import AliasAction, PlanAction, UseTool
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, as_json
-from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
+from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed, nearest
 from tools.commands.tool.store import StoreError, ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
 from tools.definition import Scope, ToolDefinition
@@ -172,7 +172,7 @@ def _missing_tools(tool: ToolDefinition, tools: Mapping[str, ToolDefinition]) ->
                 used = step.command.name
                 message = _ring(tool.name, used, tools)
                 if used not in tools:
-                    message = f"there is no tool {used}{_near(used, tools)}"
+                    message = f"there is no tool {used}{nearest(used, tools)}"
                 if message:
                     yield _Note(("steps", position, "use-tool"), message)
 
@@ -212,7 +212,7 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
         if base in chain:
             return f"the aliases go in a ring: {' -> '.join([*chain, base])}"
         if base not in tools:
-            return f"base tool {base} not found{_near(base, tools)}"
+            return f"base tool {base} not found{nearest(base, tools)}"
         chain.append(base)
         if len(chain) > MAX_DEPTH:
             return f"more than {MAX_DEPTH} tools stand for one another"
@@ -220,11 +220,6 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
         if not isinstance(action, AliasAction):
             return ""
         base = action.base
-
-
-def _near(name: str, tools: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(tools), 1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _tell(report: Report, context: Context, *, detailed: bool) -> None:
