@@ -55,11 +55,11 @@ def prepare() -> None:
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=_encoding(stream), errors=errors)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        old = sys.stdout
-        settings = (old.encoding, old.errors)
-        line_buffering = old.line_buffering
-        sys.stdout = io.TextIOWrapper(_Bytes(_raw(old)), *settings, line_buffering=line_buffering)
+    out = sys.stdout
+    if type(out) is io.TextIOWrapper and not isinstance(out.buffer, _Bytes):
+        encoding, handling, line_buffering = out.encoding, out.errors, out.line_buffering
+        taken = _Bytes(_raw(out))
+        sys.stdout = io.TextIOWrapper(taken, encoding, handling, line_buffering=line_buffering)
 
 
 def silence_stdout() -> None:

@@ -139,6 +139,9 @@ HAZARDS = [
     ("pwsh: Invoke-Expression {P}", "3:25: $.pwsh", "read as code by invoke-expression", "an arg"),
     ("cmd: powershell -Command {P}", "3:26: $.cmd", "read as code by powershell", "an argument"),
     ("bash: grep {P} f", "3:12: $.bash", "option where it begins with a dash", "write -- before"),
+    ("bash: grep -e {P} f", "3:15: $.bash", "with a dash", "write -- before"),
+    ("run: grep --include -e {P} f", "3:24: $.run", "with a dash", "write -- before"),
+    ("run: grep -e -e {P} f", "3:17: $.run", "with a dash", "write -- before"),
     ("bash: git log --grep={P}", "3:22: $.bash", "several words, and one", "put it in quotes"),
     ("run: git log {P}", "3:14: $.run", "option where it begins with a dash", "write -- before"),
     ("bash: sudo {P} x", "3:12: $.bash", "names the program", "write the program's name"),
@@ -217,6 +220,8 @@ def test_a_raw_value_is_a_warning_at_its_place(opta):
         ("bash: head -n {P} f", "type: number"),
         ('bash: \'git log --grep="{P}"; git log "--grep={P}"\'', "type: string"),
         ("bash: grep -- {P} f", "type: string"),
+        ('bash: grep -rn -e a -e "{P}" f', "type: string"),
+        ("run: egrep --regexp {P} f", "type: string"),
         ("bash: printf '%s' {P}; [ {P} = a ]; for x in {P}; do echo {P}; done", "type: string"),
     ],
 )
