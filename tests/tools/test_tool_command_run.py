@@ -209,6 +209,7 @@ def test_elevated_rights_are_refused_where_nobody_can_be_asked(opta):
     )
     ran = opta("tool run t")
     assert (ran.code, ran.out) == (1, "")
+    assert "nobody can be asked here; run it in a terminal" in ran.err
 
 
 @pytest.mark.parametrize(("answer", "code", "ran"), [("y", 0, True), ("n", 1, False)])
@@ -222,6 +223,7 @@ def test_elevated_rights_are_asked_for_in_a_terminal(opta, answer, code, ran):
     child.close()
     assert (child.exitstatus, Path("ran").exists()) == (code, ran)
     assert (b"live" in child.before) is ran
+    assert (b"Not run: you said no. Nothing was done." in child.before) is not ran
 
 
 def test_secrets_are_masked_and_a_failing_step_is_named(opta, monkeypatch):

@@ -309,3 +309,31 @@ def test_a_broken_config_toml_is_told_by_list_and_validate(opta):
 def test_the_table_stays_readable_with_a_name_of_any_length(opta):
     opta.put("long.yaml", f"name: {'n' * 5000}\ndescription: d\nbash: 'true'\n")
     assert all(len(line) < 200 for line in opta("tool list").out.splitlines())
+
+
+def test_a_tool_that_is_missing_is_told_beside_what_cannot_run(opta):
+    opta.put(
+        "t.yaml",
+        "name: t\ndescription: D\ntags: [read]\nsteps:\n"
+        "  - {name: a, use-tool: nowhere}\n"
+        "  - {name: b, bash: 'echo \"{a.output}'}\n"
+        "  - {name: c, bash: 'true', run-condition: '{a.exit-code} =='}\n",
+    )
+    said = opta("tool validate t").out
+    assert "t.yaml:5:15: $.steps[0].use-tool: there is no tool nowhere" in said
+    assert "$.steps[1].bash: line 1, column 6: What opens here is not closed" in said
+    assert "$.steps[2].run-condition: SyntaxError" in said
+    assert [line.partition(":")[0] for line in said.splitlines()] == ["error"] * 3
+
+
+def test_a_toml_file_among_tool_files_is_told_instead_of_being_passed_over(opta):
+    opta.put("t.toml", 'name = "t"\ndescription = "D"\nbash = "echo t"\n')
+    opta.put("good.yaml", "name: good\ndescription: D\nbash: echo\ntags: [read]\n")
+    said = "error: .opta/tools/t.toml: is not read: in TOML, tools are tables [custom_tools.NAME]"
+    checked = opta("tool validate --all")
+    assert checked.code == 1
+    assert said in checked.out
+    assert "2 checked, 1 with errors." in checked.out
+    listed = opta("tool list --trust")
+    assert said in listed.err
+    assert "good" in listed.out

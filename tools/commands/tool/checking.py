@@ -66,10 +66,10 @@ def validate(parsed: Parsed, context: Context) -> int:
 def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolProblem, ...]:
     """Return all that is wrong with a file, by its place in it."""
     found = [*trial.errors, *trial.warnings, *(p for p in store.refused if p.path == file.path)]
-    if trial.definition is not None:
+    if trial.read is not None:
         tools = {f.name: f.definition for f in reversed(store.files()) if f.definition is not None}
-        tools.setdefault(trial.definition.name, trial.definition)
-        notes = [*_missing_tools(trial.definition, tools)]
+        tools.setdefault(trial.read.name, trial.read)
+        notes = [*_missing_tools(trial.read, tools)]
         if any(covered.path == file.path for covered in hidden(store.files())):
             notes.append(_Note(("name",), "a nearer tool of this name hides it", warning=True))
         found += [note.placed(file.document) for note in notes]

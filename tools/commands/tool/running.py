@@ -28,7 +28,7 @@ from tools.engine.output import visible
 from tools.engine.results import TIMED_OUT_CODE, StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
-from tools.permissions.gate import NOT_GRANTED
+from tools.permissions.gate import NOBODY_ASKED, NOT_GRANTED, PERSON_SAID_NO
 
 OPTIONS = (
     *COMMON_OPTIONS,
@@ -41,6 +41,10 @@ _HOW_VALUES_PASS = (
     "Values are shown in place; a shell gets them in variables, which are set before the script "
     "and not exported."
 )
+_WHY_NOT = {
+    PERSON_SAID_NO: "you said no",
+    NOBODY_ASKED: "it asks first, and nobody can be asked here; run it in a terminal",
+}
 
 
 def run(parsed: Parsed, context: Context) -> int:
@@ -92,7 +96,8 @@ class _Told:
         """Say how it ended and return the exit code. Raises CommandError where nothing ran."""
         if self._refused:
             lines = [line for line in result.text.splitlines() if line.startswith(NOT_GRANTED)]
-            lines.append(f"Not run: denied ({self._refused}). Nothing was done.")
+            why = _WHY_NOT.get(self._refused, f"denied ({self._refused})")
+            lines.append(f"Not run: {why}. Nothing was done.")
             raise CommandError("\n".join(lines))
         if self._steps is None:
             raise CommandError(result.text)

@@ -183,9 +183,13 @@ class ToolStore:
 
     def remove(self, file: ToolFile) -> None:
         """Delete a tool file of opta's own. Raises StoreError."""
+        self.check_writable(file)
+        self._change(file.scope, lambda: storage.remove(file.path))
+
+    def check_writable(self, file: ToolFile) -> None:
+        """Raise StoreError for a file of another program, or of several tools."""
         file.check_alone()
         self._check_own(file.path)
-        self._change(file.scope, lambda: storage.remove(file.path))
 
     def owns(self, path: Path) -> bool:
         """Tell whether opta itself writes files there, and not another program."""
@@ -194,8 +198,9 @@ class ToolStore:
     def _check_own(self, path: Path) -> None:
         if not self.owns(path):
             raise StoreError(
-                f"{path} belongs to another program, and opta leaves it as it is. Change it by "
-                "hand, or copy the tool with `opta tool export` and `opta tool import`."
+                f"{shown_path(path)} belongs to another program, and opta leaves it as it is. "
+                "Change it by hand, or copy the tool with `opta tool export` and `opta tool "
+                "import`: a tool in .opta/tools comes first."
             )
 
     @cached_property
