@@ -8,26 +8,33 @@ import io
 import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 
 from agent.errors import UserError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class OutputError(UserError):
     """Standard output takes nothing more."""
 
 
-class Output(io.TextIOWrapper):
-    """Standard output whose failures are `OutputError`; a reader that left is BrokenPipeError."""
+class _Bytes(io.BufferedWriter):
+    """The bytes of standard output; its failures are `OutputError`.
 
-    def write(self, text: str) -> int:
-        """Write as any text file."""
+    A reader that left is BrokenPipeError. What is written as text comes through here too.
+    """
+
+    def write(self, data: ReadableBuffer) -> int:
+        """Write as any binary file."""
         try:
-            return super().write(text)
+            return super().write(data)
         except OSError as error:
             raise _told(error) from None
 
     def flush(self) -> None:
-        """Flush as any text file."""
+        """Flush as any binary file."""
         try:
             super().flush()
         except OSError as error:
@@ -48,11 +55,11 @@ def prepare() -> None:
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=_encoding(stream), errors=errors)
-    if type(sys.stdout) is io.TextIOWrapper:
-        old = sys.stdout
-        sys.stdout = Output(
-            old.detach(), old.encoding, old.errors, line_buffering=old.line_buffering
-        )  # fmt: skip
+    out = sys.stdout
+    if type(out) is io.TextIOWrapper and not isinstance(out.buffer, _Bytes):
+        encoding, handling, line_buffering = out.encoding, out.errors, out.line_buffering
+        taken = _Bytes(_raw(out))
+        sys.stdout = io.TextIOWrapper(taken, encoding, handling, line_buffering=line_buffering)
 
 
 def silence_stdout() -> None:
@@ -66,6 +73,12 @@ def tell(message: str) -> None:
     with suppress(OSError, ValueError):
         sys.stderr.write(f"opta: {message}\n")
         sys.stderr.flush()
+
+
+def _raw(stream: io.TextIOWrapper) -> io.RawIOBase:
+    """Take the unbuffered stream out of `stream`, which `python -u` has made of nothing else."""
+    buffer = stream.detach()
+    return buffer.detach() if isinstance(buffer, io.BufferedWriter) else cast(io.RawIOBase, buffer)
 
 
 def _open_if_closed(descriptor: int, flags: int) -> None:

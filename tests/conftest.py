@@ -43,6 +43,9 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             directory.mkdir(mode=0o700)
             patch.setenv(name, str(directory))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        # Compiling opta anew in each of a thousand processes would take half of their time.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp().parent / "compiled"))
         # Programs that the development extra installs, ripgrep among them.
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         (base / "work").mkdir()

@@ -27,9 +27,17 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
-from tools.engine.output import sanitize
+from tools.engine.output import Excerpt, sanitize
 from tools.engine.run import Observe, prepare_plan
-from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted, Emit
+from tools.events import (
+    CallDecided,
+    CallEvent,
+    CallFinished,
+    CallOutput,
+    CallProposed,
+    CallStarted,
+    Emit,
+)
 from tools.files.workspace import FileProblem
 from tools.permissions.gate import Decision, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
@@ -210,6 +218,7 @@ class CallBatch:
         self._by_person = by_person
         self._results: dict[int, ToolResult] = {}
         self._started: dict[int, float] = {}
+        self._output: dict[int, Excerpt] = {}
         self._titles: dict[int, str] = {}
         self._resolved: dict[int, ResolvedCall] = {}
         self._places = asyncio.Semaphore(MAX_RUNNING)
@@ -237,14 +246,11 @@ class CallBatch:
                 self._finish(position, ToolResult(STOPPED_BEFORE, Outcome.CANCELLED))
                 continue
             elapsed = time.monotonic() - started
-            self._finish(
-                position,
-                ToolResult(
-                    STOPPED_DURING.format(seconds=elapsed),
-                    Outcome.CANCELLED,
-                    duration_ms=round(elapsed * 1000),
-                ),
-            )
+            text = STOPPED_DURING.format(seconds=elapsed)
+            output = self._output[position].text.rstrip("\n")
+            text = f"{text} Its output until then:\n{output}" if output else text
+            result = ToolResult(text, Outcome.CANCELLED, duration_ms=round(elapsed * 1000))
+            self._finish(position, result)
 
     def results(self) -> tuple[ToolResult, ...]:
         """The results in call order; complete once `run` returned or `close` was called."""
@@ -340,7 +346,14 @@ class CallBatch:
     async def _run_now(self, position: int, ready: _Ready) -> None:
         started = time.monotonic()
         self._started[position] = started
-        result = await self._executor.run(ready, self._emit)
+        kept = self._output[position] = Excerpt()
+
+        def emit(event: CallEvent) -> None:
+            if isinstance(event, CallOutput):
+                kept.add(event.text)
+            self._emit(event)
+
+        result = await self._executor.run(ready, emit)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         self._finish(position, replace(result, duration_ms=elapsed_ms))
 

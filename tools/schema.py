@@ -155,8 +155,9 @@ def _rename(
     renamed: JsonObject = {}
     for name, value in arguments.items():
         target = aliases.get(name, name)
-        known = name in properties or target not in properties or target in arguments
-        renamed[name if known else target] = value
+        known = name in properties or target not in properties
+        taken = target in arguments or target in renamed
+        renamed[name if known or taken else target] = value
     return renamed
 
 

@@ -23,7 +23,7 @@ from agent.ui.wrap import indent, tail
 from tools.definition import CommandDisplay, DiffDisplay, Source, TextDisplay
 from tools.engine.output import ControlStripper, sanitize, visible
 from tools.events import CallDecided, CallFinished, CallOutput
-from tools.permissions.gate import PermissionRequest
+from tools.permissions.gate import PERSON_SAID_NO, PermissionRequest
 
 _KEPT_CHARS = 4096
 """How much of live output and of reasoning is kept to show its end, in characters."""
@@ -176,7 +176,7 @@ class Transcript:
     def _add_of_call(self, event: CallDecided | CallOutput | CallFinished) -> None:
         match event:
             case CallDecided(call, _, _, False, by):
-                self._denied.setdefault(call.id, "" if by == "you (no)" else f"by {by}")
+                self._denied.setdefault(call.id, "" if by == PERSON_SAID_NO else f"by {by}")
             case CallOutput(call_id, text):
                 self._live[call_id] = (self._live.pop(call_id, "") + text)[-_KEPT_CHARS:]
             case CallFinished():

@@ -70,6 +70,18 @@ def test_a_command_whose_output_cannot_be_written_says_so(arguments, redirection
     assert "standard output" in one_message(done.stderr)
 
 
+@pytest.mark.parametrize(("redirection", "reason"), [(">&-", "closed"), (">/dev/full", "space")])
+def test_the_output_of_a_tool_that_cannot_be_written_is_one_message(redirection, reason):
+    place = Path(os.environ["XDG_CONFIG_HOME"]) / "opta" / "tools"
+    place.mkdir(parents=True)
+    (place / "hi.yaml").write_text("description: Says hi\nbash: printf '\\377hi'\ntags: [read]\n")
+    done = shell(redirection, "tool", "run", "hi")
+    told = one_message(done.stderr)
+    assert done.returncode == 1
+    assert "cannot write to standard output" in told
+    assert reason in told
+
+
 def test_a_closed_stderr_or_stdin_does_not_matter():
     for redirection in ("2>&-", "<&-", "<&- 2>&-"):
         done = shell(redirection, "-p", "hi", *script())

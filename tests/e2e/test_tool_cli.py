@@ -16,6 +16,7 @@ import pytest
 from tests.support.cli import OPTA, connected
 from tests.support.model_server import ModelServer, call, say
 from tests.support.terminal import Terminal, needs_tmux
+from tests.support.tool_command import Shell
 
 DOCUMENT = Path(__file__).parents[1] / "examples" / "002"
 TESTS = """\
@@ -58,6 +59,7 @@ class World:
 
     user: Path
     left: list[tuple[str, str]]
+    opta: Shell
 
     def published(self, line, answer="", place=""):
         """Type a line of the document; where it asks, give the answer."""
@@ -85,9 +87,18 @@ class World:
         assert "opta: " not in ran.stderr
         return ran.stdout
 
+    def here(self, line):
+        """Run a line of the test's own in this process; return its output.
+
+        Only for what is published it matters that it is typed into a shell.
+        """
+        ran = self.opta(line)
+        assert ran.code == 0, ran.err
+        return ran.out
+
 
 @pytest.fixture
-def world(tmp_path):
+def world(tmp_path, capfd):
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, script in PROGRAMS.items():
@@ -97,6 +108,7 @@ def world(tmp_path):
     return World(
         Path(os.environ["XDG_CONFIG_HOME"]) / "opta" / "tools",
         [one for one in LINES if one[1] not in CHATS],
+        Shell(capfd),
     )
 
 
@@ -123,7 +135,7 @@ def add_line(number):
 def _add_and_run(world):
     world.published(add_line(0))
     assert "timeout: 10000" in LOCAL.read_text()
-    ran = world.typed('cycod tool run weather-lookup --param LOCATION="London\';id;#"')
+    ran = world.here('tool run weather-lookup --param LOCATION="London\';id;#"')
     assert ran == "curl -s wttr.in/London';id;#?format=3\n"
 
 
@@ -168,7 +180,7 @@ def _look(world):
     assert (row["name"], row["scope"]) == ("weather-lookup", "user")
     line = "cycod tool list --tag git --category development"
     assert "weather-lookup" not in world.published(line)
-    assert "weather-lookup" in world.typed(line.replace("git", "api"))
+    assert "weather-lookup" in world.here(line.replace("git", "api").removeprefix("cycod "))
     assert "weather-lookup" in world.published('cycod tool list --search "weather"')
 
 
@@ -184,32 +196,32 @@ def _remove(world):
 def _add_again(world):
     world.published(add_line(1))
     assert "timeout" not in LOCAL.read_text()
-    ran = world.typed("cycod tool run weather-lookup --param LOCATION=SFO --param FORMAT=4")
+    ran = world.here("tool run weather-lookup --param LOCATION=SFO --param FORMAT=4")
     assert ran == "curl -s wttr.in/SFO?format=4\n"
 
 
 def _other_tools(world):
     (process,) = [line for _, line in LINES if "process-data" in line]
     world.published(process)
-    ran = world.typed("cycod tool run process-data --param URL=http://h/x")
+    ran = world.here("tool run process-data --param URL=http://h/x")
     assert ran == "jq .items data.json\ncurl -s http://h/x\n"
     assert not Path("data.json").exists()
 
-    world.typed("cycod tool add my-tool --description 'Says it' --bash 'echo {IT}' "
+    world.here("tool add my-tool --description 'Says it' --bash 'echo {IT}' "
                 "--parameter IT 'What to say' default=hello")  # fmt: skip
     world.published("cycod tool export my-tool > my-tool-definition.yaml")
     world.published("cycod tool import my-tool-definition.yaml --scope user")
-    assert world.typed("cycod tool run my-tool --user") == "hello\n"
+    assert world.here("tool run my-tool --user") == "hello\n"
     for place in ("847-847", "1488-1488"):
-        world.typed("cycod tool remove my-tool --local --force")
+        world.here("tool remove my-tool --local --force")
         world.published("cycod tool add --from-file my-tool-definition.yaml", place=place)
-        assert world.typed("cycod tool run my-tool --local --param IT='a b'") == "a b\n"
+        assert world.here("tool run my-tool --local --param IT='a b'") == "a b\n"
 
     os.environ["EDITOR"] = "describe"
     for place in ("879-879", "1492-1492"):
         world.published("cycod tool add my-new-tool --editor", place=place)
-        assert "description: Mine" in world.typed("cycod tool get my-new-tool")
-        world.typed("cycod tool remove my-new-tool --force")
+        assert "description: Mine" in world.here("tool get my-new-tool")
+        world.here("tool remove my-new-tool --force")
 
 
 PAGES = sorted((DOCUMENT / "help").iterdir())

@@ -27,7 +27,7 @@ from tests.support.history import answered
 from tests.support.soon import SOON_S
 from tools.builtin import all_builtins
 from tools.definition import Outcome
-from tools.events import CallDecided, CallFinished, CallProposed, CallStarted
+from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
 from tools.permissions.gate import Answer, Choice
 
 
@@ -182,6 +182,22 @@ async def test_cancelling_a_running_call_gives_it_a_result_and_ends_its_process(
     assert second.outcome is Outcome.CANCELLED
     assert answered(talk.conversation.messages)
     assert len(of(talk.events, CallFinished)) == 2
+
+
+async def test_a_cancelled_call_keeps_what_it_printed(tmp_path):
+    talk = Talk(tmp_path, call("count"))
+    numbers = "i=0; while [ $i -lt 9000 ]; do echo $i; i=$((i+1)); done"
+    talk.project.add("count", f"echo first; {numbers}; echo last; sleep 30")
+    shown = lambda: "last" in "".join(e.text for e in of(talk.events, CallOutput))  # noqa: E731
+    await cancelled(talk, shown)
+    (result,) = talk.results()
+    assert result.outcome is Outcome.CANCELLED
+    told, _, output = result.text.partition(" Its output until then:\n")
+    assert told.startswith("Interrupted by the user")
+    assert output.startswith("first\n0\n1\n")
+    assert output.endswith("8999\nlast")
+    assert "characters left out" in output
+    assert len(output) < 20_000
 
 
 async def test_cancelling_while_a_person_is_asked_means_no(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cli import opta as program
 from tests.support.model_server import ModelServer, call, say
+from tests.support.tool_command import editor
 from tests.support.tool_files import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
@@ -292,6 +293,11 @@ def test_files_of_other_programs_are_found_and_never_written(opta):
     path = opta.put("t.yaml", text, opta.root / ".cycod" / "tools")
     assert opta("tool run t --trust").out == "there\n"
     assert "belongs to another program" in opta("tool remove t --trust --force").err
+    editor(opta.root, f'touch "{opta.root}/opened"; echo "# more" >> "$1"')
+    edited = opta("tool edit t --trust")
+    assert edited.code == 1
+    assert ".cycod/tools/t.yaml belongs to another program" in edited.err
+    assert not (opta.root / "opened").exists()
     assert path.read_text() == text
     opta.local.mkdir(parents=True)
     shutil.copy(path, opta.local)

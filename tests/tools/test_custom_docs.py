@@ -12,6 +12,7 @@ from tests.support.custom_tools import Project
 from tools.definition import CommandDisplay, Origin, Scope, Source
 from tools.formats import read
 from tools.schema import check_arguments
+from tools.sources.plan_checks import check_plan
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json-tools.md").read_text(encoding="utf-8")
 TOOLS = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
@@ -54,6 +55,12 @@ def test_the_example_call_in_each_description_fits_its_schema():
         for text in re.findall(r"Example: (\{.*\})", tool["description"]):
             definition = _definition(tool)
             assert check_arguments(definition, json.loads(text), {})
+
+
+def test_validate_warns_of_none_of_them():
+    for tool in TOOLS:
+        data = json.dumps(tool).encode()
+        assert check_plan(_definition(tool), data).warnings(data) == []
 
 
 def _definition(tool):

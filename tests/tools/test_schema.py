@@ -135,6 +135,13 @@ def test_other_spellings_of_a_name_are_accepted_unless_both_are_given():
     assert check(both, properties, aliases=aliases) == both
 
 
+def test_two_names_for_one_argument_are_told_and_neither_is_dropped():
+    aliases = {"file_path": "path", "filename": "path"}
+    with pytest.raises(ToolError, match=r"\$\.filename: unknown argument"):
+        check({"file_path": "a", "filename": "b"}, {"path": {"type": "string"}},
+              aliases=aliases, additionalProperties=False)  # fmt: skip
+
+
 def test_the_given_arguments_are_left_as_they_were():
     arguments = {"n": "1"}
     check(arguments, {"n": {"type": "integer"}, "d": {"default": 1}})

@@ -391,3 +391,17 @@ def test_nothing_a_tool_says_reaches_the_terminal_as_a_control(opta):
 def test_a_chosen_directory_is_the_project(opta, tmp_path):
     opta.put("t.yaml", GIT.replace("git-status", "t"), tmp_path / ".opta" / "tools")
     assert opta(f"tool list -C {tmp_path} --format simple").out == "t\n"
+
+
+def test_a_test_that_could_not_run_says_why(opta):
+    opta.put(
+        "t.yaml",
+        "name: t\ndescription: D\nbash: echo {P}\ntags: [read]\n"
+        "parameters: {P: {description: What, required: true}}\n"
+        "tests:\n  - {name: a, parameters: {}, expected: {exit-code: 0}}\n"
+        "  - {name: b, parameters: {}}\n",
+    )
+    told = opta("tool test t --trust --yes").out
+    assert "exit code: expected 0, got error: 'The arguments of t are wrong" in told
+    assert "expected success, got error ('The arguments of t are wrong" in told
+    assert told.count("$.P: missing") == 2

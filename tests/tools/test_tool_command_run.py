@@ -209,6 +209,7 @@ def test_elevated_rights_are_refused_where_nobody_can_be_asked(opta):
     )
     ran = opta("tool run t")
     assert (ran.code, ran.out) == (1, "")
+    assert "nobody can be asked here; run it in a terminal" in ran.err
 
 
 @pytest.mark.parametrize(("answer", "code", "ran"), [("y", 0, True), ("n", 1, False)])
@@ -222,6 +223,7 @@ def test_elevated_rights_are_asked_for_in_a_terminal(opta, answer, code, ran):
     child.close()
     assert (child.exitstatus, Path("ran").exists()) == (code, ran)
     assert (b"live" in child.before) is ran
+    assert (b"Not run: you said no. Nothing was done." in child.before) is not ran
 
 
 def test_secrets_are_masked_and_a_failing_step_is_named(opta, monkeypatch):
@@ -242,6 +244,20 @@ environment: {secrets: [API_KEY]}
     ran = opta("tool run t")
     assert (ran.code, ran.out) == (3, "key ****\n")
     assert "two: " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("types", "text", "value"),
+    [(["string", "null"], "hello", '"hello"'), (["string", "null"], "5", '"5"'),
+     (["null", "string"], "null", "null"), (["integer", "string"], "5", "5"),
+     (["integer", "string"], "abc", '"abc"'), (["boolean", "string"], "true", "true"),
+     (["array", "object"], '["a"]', '["a"]')],
+)  # fmt: skip
+def test_a_parameter_of_several_types_takes_the_value_as_one_of_them(opta, types, text, value):
+    parameters = {"type": "object", "properties": {"X": {"type": types}}}
+    tool = {"name": "t", "description": "D", "parameters": parameters}
+    opta.put("t.json", json.dumps({**tool, "command": "echo $OPTA_TOOL_ARGS"}), opta.user)
+    assert opta("tool run t --param", f"X={text}").out == f'{{"X":{value}}}\n'
 
 
 INNER = """\

@@ -79,6 +79,18 @@ def test_fix_writes_blocks_and_shows_the_diff(opta):
     assert opta("tool validate github-commit-stats --fix").out.count("Fixed") == 0
 
 
+def test_fix_leaves_files_of_other_programs_as_they_are_and_mends_the_others(opta):
+    text = 'name: {}\ndescription: D\nbash: curl -H "A: b" {}\n'
+    theirs = opta.put("t.yaml", text.format("t", "x"), opta.root / ".cycod" / "tools")
+    mine = opta.put("u.yaml", text.format("u", "x"))
+    ran = opta("tool validate --all --fix")
+    assert theirs.read_text() == text.format("t", "x")
+    assert "bash: |-\n" in mine.read_text()
+    assert ".cycod/tools/t.yaml is in none of opta's own directories and stays as it is" in ran.err
+    assert "2 checked, 1 with errors." in ran.out
+    assert "validate --fix" not in ran.out
+
+
 def test_the_reference_block_is_reported_and_nothing_breaks(opta):
     ran = opta("tool validate", str(EXAMPLES / "schema-reference.yaml"), "--format", "json")
     assert ran.code == 1
@@ -127,6 +139,9 @@ HAZARDS = [
     ("pwsh: Invoke-Expression {P}", "3:25: $.pwsh", "read as code by invoke-expression", "an arg"),
     ("cmd: powershell -Command {P}", "3:26: $.cmd", "read as code by powershell", "an argument"),
     ("bash: grep {P} f", "3:12: $.bash", "option where it begins with a dash", "write -- before"),
+    ("bash: grep -e {P} f", "3:15: $.bash", "with a dash", "write -- before"),
+    ("run: grep --include -e {P} f", "3:24: $.run", "with a dash", "write -- before"),
+    ("run: grep -e -e {P} f", "3:17: $.run", "with a dash", "write -- before"),
     ("bash: git log --grep={P}", "3:22: $.bash", "several words, and one", "put it in quotes"),
     ("run: git log {P}", "3:14: $.run", "option where it begins with a dash", "write -- before"),
     ("bash: sudo {P} x", "3:12: $.bash", "names the program", "write the program's name"),
@@ -205,6 +220,8 @@ def test_a_raw_value_is_a_warning_at_its_place(opta):
         ("bash: head -n {P} f", "type: number"),
         ('bash: \'git log --grep="{P}"; git log "--grep={P}"\'', "type: string"),
         ("bash: grep -- {P} f", "type: string"),
+        ('bash: grep -rn -e a -e "{P}" f', "type: string"),
+        ("run: egrep --regexp {P} f", "type: string"),
         ("bash: printf '%s' {P}; [ {P} = a ]; for x in {P}; do echo {P}; done", "type: string"),
     ],
 )
@@ -292,3 +309,31 @@ def test_a_broken_config_toml_is_told_by_list_and_validate(opta):
 def test_the_table_stays_readable_with_a_name_of_any_length(opta):
     opta.put("long.yaml", f"name: {'n' * 5000}\ndescription: d\nbash: 'true'\n")
     assert all(len(line) < 200 for line in opta("tool list").out.splitlines())
+
+
+def test_a_tool_that_is_missing_is_told_beside_what_cannot_run(opta):
+    opta.put(
+        "t.yaml",
+        "name: t\ndescription: D\ntags: [read]\nsteps:\n"
+        "  - {name: a, use-tool: nowhere}\n"
+        "  - {name: b, bash: 'echo \"{a.output}'}\n"
+        "  - {name: c, bash: 'true', run-condition: '{a.exit-code} =='}\n",
+    )
+    said = opta("tool validate t").out
+    assert "t.yaml:5:15: $.steps[0].use-tool: there is no tool nowhere" in said
+    assert "$.steps[1].bash: line 1, column 6: What opens here is not closed" in said
+    assert "$.steps[2].run-condition: SyntaxError" in said
+    assert [line.partition(":")[0] for line in said.splitlines()] == ["error"] * 3
+
+
+def test_a_toml_file_among_tool_files_is_told_instead_of_being_passed_over(opta):
+    opta.put("t.toml", 'name = "t"\ndescription = "D"\nbash = "echo t"\n')
+    opta.put("good.yaml", "name: good\ndescription: D\nbash: echo\ntags: [read]\n")
+    said = "error: .opta/tools/t.toml: is not read: in TOML, tools are tables [custom_tools.NAME]"
+    checked = opta("tool validate --all")
+    assert checked.code == 1
+    assert said in checked.out
+    assert "2 checked, 1 with errors." in checked.out
+    listed = opta("tool list --trust")
+    assert said in listed.err
+    assert "good" in listed.out

@@ -19,7 +19,7 @@ from tools.engine.template import (
     as_text,
     value_of,
 )
-from tools.engine.template_command import PLACE, Command, Place, Quoting
+from tools.engine.template_command import DYNAMIC, PLACE, Command, Place, Quoting
 from tools.engine.template_inner import NAMES_PROGRAM, InnerLanguages, names_program, read_as_code
 
 _VALUE_CHARS = 80
@@ -28,6 +28,11 @@ _TAKES_ANY_WORD = frozenset(
     {":", "[", "[[", "case", "echo", "exit", "for", "return", "select", "test"}
 )
 """Commands to which a dash means nothing, or nothing worse than a missing line of output."""
+
+_PATTERN_PROGRAMS = frozenset({"grep", "egrep", "fgrep"})
+_PATTERN_OPTIONS = frozenset({"-e", "--regexp"})
+_PLAIN_FLAGS = re.compile(rf"-[EFGHILPRTUabchilnoqrsvwxyz]+|{DYNAMIC}")
+"""Options of grep that leave the next word alone, and an expansion of the template's own."""
 
 _QUOTED = re.compile(r"\"((?:[^\"`]|`.)*)\"|'([^']*)'|([^\s\"';|&(){}]+)|(\s+)|(.)", re.DOTALL)
 
@@ -124,8 +129,23 @@ def may_be_option(place: Place) -> bool:
     if not place.word or place.command.options_end < place.word:
         return False
     name, at = place.command.builtin()
+    if name in _PATTERN_PROGRAMS and place.quoting is not Quoting.WORDS:
+        return not _follows_pattern_option(place.command.words[at + 1 : place.word])
     # The first operand of printf ends its options.
     return name not in _TAKES_ANY_WORD and not (name == "printf" and place.word > at + 1)
+
+
+def _follows_pattern_option(before: Sequence[str]) -> bool:
+    """Tell whether grep takes the word behind these for a pattern, whatever it begins with."""
+    is_pattern = False
+    for word in before:
+        if is_pattern:
+            is_pattern = False
+        elif word in _PATTERN_OPTIONS:
+            is_pattern = True
+        elif not _PLAIN_FLAGS.fullmatch(word):
+            return False
+    return is_pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,6 +225,31 @@ def for_model(captured: Captured, limit: int = CLIP_CHARS) -> ModelText:
     return ModelText(f"{head}\n{_left_out(left_out, path, held, captured)}\n{tail}", path)
 
 
+class Excerpt:
+    """The head and the tail of text that comes in pieces, `limit` characters together."""
+
+    def __init__(self, limit: int = CLIP_CHARS) -> None:
+        self._half = limit // 2
+        self._head = ""
+        self._tail = ""
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        """Take the next piece."""
+        room = self._half - len(self._head)
+        self._head += text[:room]
+        tail = self._tail + text[room:]
+        self._tail = tail[-self._half :]
+        self._left_out += len(tail) - len(self._tail)
+
+    @property
+    def text(self) -> str:
+        """What was kept, with a line that says how much was not."""
+        if not self._left_out:
+            return self._head + self._tail
+        return f"{self._head}\n[… {self._left_out:,} characters left out …]\n{self._tail}"
+
+
 def _first_lines(text: str, limit: int) -> str:
     cut = text.rfind("\n", limit // 2, limit)
     return text[:cut] if cut >= 0 else text[:limit]

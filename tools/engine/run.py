@@ -286,8 +286,8 @@ class _Running:
         def work() -> None:
             try:
                 settle_now()
-                problems = asyncio.run(self._cleanup_commands(context))
-                self._files.close()
+                with self._files:
+                    problems = asyncio.run(self._cleanup_commands(context))
                 done.set_result(problems)
             except BaseException as error:
                 done.set_exception(error)

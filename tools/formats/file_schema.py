@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tools.definition import JsonObject
 from tools.formats.cycod_keys import TOOL
+from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.fields import SEMANTIC_VERSION, Key, Keys, Kind
 from tools.formats.mimir import KEYS as MIMIR
 from tools.formats.opta_json import KEYS as OPTA
@@ -38,15 +39,14 @@ _TYPES: Mapping[Kind, JsonObject] = {
     Kind.VALUES: {"type": ["object", "null"]},
     Kind.VARIABLES: {"type": ["object", "null"], "additionalProperties": _SCALAR},
 }
-_ONE_COMMAND = ("bash", "cmd", "pwsh", "run", "script", "commands")
 
 
 def file_schema() -> JsonObject:
     """Return the schema of the tool files that are read from directories."""
-    cycod = _object(TOOL) | {"oneOf": _requires(*_ONE_COMMAND, "steps", "base-tool")}
+    cycod = _object(TOOL) | {"oneOf": _requires(*COMMAND_KEYS, "steps", "base-tool")}
     steps = cycod["properties"]["steps"]
     steps["minItems"] = 1
-    steps["items"]["oneOf"] = _requires(*_ONE_COMMAND, "use-tool")
+    steps["items"]["oneOf"] = _requires(*COMMAND_KEYS, "use-tool")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A tool for opta",

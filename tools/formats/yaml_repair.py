@@ -18,6 +18,9 @@ _COMMAND_LINE = re.compile(
     r"(?P<lead>[ ]*(?:-[ ]+)*)(?P<key>bash|cmd|pwsh|run|fallback|default|windows|linux|macos"
     r"|final-command|input):[ ]+(?P<value>[^ #|>\"'\n].*?)(?P<comment>[ ]+#.*)?[ ]*"
 )
+NOT_YAML = "is not YAML as written"
+"""What is said of a command that `with_blocks` mends."""
+
 _PROBE = Path("value.yaml")
 _MAX_LINES, _MAX_LINE = 5_000, 5_000
 
@@ -84,7 +87,7 @@ def parse_mended(data: bytes, path: Path) -> tuple[Document, list[ToolProblem]] 
 
 def _warning(path: Path, item: Unquoted) -> ToolProblem:
     return ToolProblem(
-        path, f"the value of {item.key} is not YAML as written, it was read as plain text",
+        path, f"the value of {item.key} {NOT_YAML}, it was read as plain text",
         item.line, len(item.lead) + 1, hint=f"write '{item.key}: |-' and the command below it",
         warning=True, tolerated=True,
     )  # fmt: skip

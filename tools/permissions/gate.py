@@ -21,6 +21,8 @@ from tools.permissions.mode import Mode
 from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
 from tools.storage import StorageError
 
+PERSON_SAID_NO = "you (no)"
+NOBODY_ASKED = "nobody could be asked"
 NOT_GRANTED = "Permission not granted: "
 """Begins a line with a permission that a refused tool declared to need (C332)."""
 
@@ -213,7 +215,7 @@ class PermissionGate:
         if answer is None:
             self.unanswered += 1
             return Decision(
-                by="nobody could be asked", denial=Denial.NOBODY,
+                by=NOBODY_ASKED, denial=Denial.NOBODY,
                 message=f"Permission denied: {request.told_reason}, and nobody is there to be "
                 "asked. Nothing was done. Go on without it, or say what is needed.",
             )  # fmt: skip
@@ -312,7 +314,7 @@ def _refused(feedback: str) -> Decision:
             f"The user says: {feedback}",
         )  # fmt: skip
     return Decision(
-        by="you (no)", denial=Denial.PERSON, stop_turn=True,
+        by=PERSON_SAID_NO, denial=Denial.PERSON, stop_turn=True,
         message="Permission denied: the user refused this call; nothing was done. "
         "Do not repeat it.",
     )  # fmt: skip

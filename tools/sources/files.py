@@ -24,6 +24,8 @@ from tools.yamltext import MAX_BYTES, DocumentError, parse
 
 EXTENSIONS = (".json", ".yaml", ".yml")
 SEVERAL = ".toml"
+_NOT_HERE = "is not read: in TOML, tools are tables [custom_tools.NAME] of .opta/config.toml"
+_INSTEAD = "write it as YAML or JSON, or move it there"
 
 _Signature: TypeAlias = tuple[int, ...]
 _NOTHING_THERE = ((-1, errno.ENOENT), (-1, errno.ENOTDIR))
@@ -120,6 +122,8 @@ class ToolFiles:
         return [ToolProblem(None, f"no config.toml has a profile {self.profile!r}", hint=hint)]
 
     def _read(self, path: Path, scope: Scope, signature: _Signature) -> _Reading:
+        if path.suffix.lower() == SEVERAL and (scope, path) not in self.places:
+            return _Reading(signature, problems=(ToolProblem(path, _NOT_HERE, hint=_INSTEAD),))
         try:
             data = read_regular(path, MAX_BYTES)
         except OSError as error:
@@ -187,7 +191,7 @@ def _scan(place: Path) -> Iterator[tuple[str, _Signature]]:
             names = sorted(
                 entry.name
                 for entry in entries
-                if entry.name.lower().endswith(EXTENSIONS) and entry.name[0] != "."
+                if entry.name.lower().endswith((*EXTENSIONS, SEVERAL)) and entry.name[0] != "."
             )
     except FileNotFoundError:
         return

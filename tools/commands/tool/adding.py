@@ -71,7 +71,7 @@ def add(parsed: Parsed, context: Context) -> int:
 def edit(parsed: Parsed, context: Context) -> int:
     """Let the person change a tool file; what would not work is not saved."""
     file = context.store.find(parsed.words[0], parsed.scope)
-    file.check_alone()
+    context.store.check_writable(file)
     text = file.text
     changed = text
     while True:
@@ -97,7 +97,7 @@ def edit(parsed: Parsed, context: Context) -> int:
 def remove(parsed: Parsed, context: Context) -> int:
     """Delete the nearest tool of that name, after a question."""
     file = context.store.find(parsed.words[0], parsed.scope)
-    file.check_alone()
+    context.store.check_writable(file)
     shown = context.shown(file.path)
     if not parsed.flag("--force"):
         answer = context.confirm(f"Delete {file.name} ({file.scope.value}: {shown})?")

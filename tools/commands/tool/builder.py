@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tools.commands.tool.options import (
@@ -113,19 +114,31 @@ def typed(text: str, type_: str, what: str) -> Any:
     """Return the value that `text` stands for in a parameter of that type. Raises OptionError."""
     if type_ == "string":
         return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
     kinds: Mapping[str, tuple[type, ...]] = {
         "number": (int, float), "integer": (int,), "boolean": (bool,), "array": (list,),
-        "object": (dict,),
+        "object": (dict,), "null": (type(None),),
     }  # fmt: skip
-    fits = isinstance(value, kinds.get(type_, (object,)))
-    if not fits or (isinstance(value, bool) and type_ != "boolean"):
+    try:
+        value = json.loads(text)
+        fits = isinstance(value, kinds[type_]) and isinstance(value, bool) <= (type_ == "boolean")
+    except (ValueError, RecursionError):
+        fits = False
+    if not fits:
         form = " as JSON" if type_ in ("array", "object") else ""
         raise OptionError(f"{what} must be of type {type_}{form}, not {text!r}")
     return value
+
+
+def typed_as_one_of(text: str, types: Sequence[str], what: str) -> Any:
+    """Return the value that `text` stands for in the first of the types that it fits.
+
+    Text is the last that is thought of, for everything fits it. Raises OptionError.
+    """
+    *others, last = sorted(types, key=lambda type_: type_ == "string")
+    for type_ in others:
+        with suppress(OptionError):
+            return typed(text, type_, what)
+    return typed(text, last, what)
 
 
 def split_pair(text: str, option: str) -> tuple[str, str]:

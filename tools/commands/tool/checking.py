@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tools.actions import AliasAction, PlanAction, UseTool
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, as_json
-from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
+from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed, nearest
 from tools.commands.tool.store import StoreError, ToolFile, ToolStore, decoded, hidden, read_bytes
 from tools.commands.tool.trial import Trial, try_text
 from tools.definition import Scope, ToolDefinition
 from tools.engine.compose import MAX_DEPTH
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
-from tools.formats.yaml_repair import find_unquoted, with_blocks
+from tools.formats.yaml_repair import NOT_YAML, find_unquoted, with_blocks
 from tools.sources.files import SEVERAL
 from tools.yamltext import Document, KeyPath, json_path
 
@@ -66,10 +66,10 @@ def validate(parsed: Parsed, context: Context) -> int:
 def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolProblem, ...]:
     """Return all that is wrong with a file, by its place in it."""
     found = [*trial.errors, *trial.warnings, *(p for p in store.refused if p.path == file.path)]
-    if trial.definition is not None:
+    if trial.read is not None:
         tools = {f.name: f.definition for f in reversed(store.files()) if f.definition is not None}
-        tools.setdefault(trial.definition.name, trial.definition)
-        notes = [*_missing_tools(trial.definition, tools)]
+        tools.setdefault(trial.read.name, trial.read)
+        notes = [*_missing_tools(trial.read, tools)]
         if any(covered.path == file.path for covered in hidden(store.files())):
             notes.append(_Note(("name",), "a nearer tool of this name hides it", warning=True))
         found += [note.placed(file.document) for note in notes]
@@ -145,10 +145,13 @@ def _fix(file: ToolFile, data: bytes, context: Context) -> str:
     text = data.decode("utf-8", "surrogateescape")
     if "\udc80" <= max(text, default="") <= "\udcff" or not find_unquoted(text):
         return ""
+    shown = context.shown(file.path)
+    if not context.store.owns(file.path):
+        context.note(f"{shown} is in none of opta's own directories and stays as it is.")
+        return ""
     text = decoded(data, file.path)
     fixed = with_blocks(text)
     context.store.write(file.path, fixed, file.scope)
-    shown = context.shown(file.path)
     lines = difflib.unified_diff(
         text.splitlines(), fixed.splitlines(), shown, f"{shown} (fixed)", lineterm=""
     )
@@ -169,7 +172,7 @@ def _missing_tools(tool: ToolDefinition, tools: Mapping[str, ToolDefinition]) ->
                 used = step.command.name
                 message = _ring(tool.name, used, tools)
                 if used not in tools:
-                    message = f"there is no tool {used}{_near(used, tools)}"
+                    message = f"there is no tool {used}{nearest(used, tools)}"
                 if message:
                     yield _Note(("steps", position, "use-tool"), message)
 
@@ -209,7 +212,7 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
         if base in chain:
             return f"the aliases go in a ring: {' -> '.join([*chain, base])}"
         if base not in tools:
-            return f"base tool {base} not found{_near(base, tools)}"
+            return f"base tool {base} not found{nearest(base, tools)}"
         chain.append(base)
         if len(chain) > MAX_DEPTH:
             return f"more than {MAX_DEPTH} tools stand for one another"
@@ -217,11 +220,6 @@ def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> 
         if not isinstance(action, AliasAction):
             return ""
         base = action.base
-
-
-def _near(name: str, tools: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(tools), 1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _tell(report: Report, context: Context, *, detailed: bool) -> None:
@@ -238,12 +236,12 @@ def _tell(report: Report, context: Context, *, detailed: bool) -> None:
             _show_line(problem, file, context)
     if detailed:
         _tell_details(file, context)
-    if not report.valid and not report.diff and _fixable(report):
+    if _fixable(report) and not report.diff and context.store.owns(file.path):
         context.say("Some of this can be repaired: opta tool validate --fix")
 
 
 def _fixable(report: Report) -> bool:
-    return any("is not YAML as written" in problem.message for problem in report.problems)
+    return any(NOT_YAML in problem.message for problem in report.problems)
 
 
 def _relative(problem: ToolProblem, context: Context) -> Path | None:

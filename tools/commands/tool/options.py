@@ -7,7 +7,7 @@ own, such as `type=number`: neither is within reach of argparse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -143,7 +143,7 @@ class _Parser:
         name, equals, given = word.partition("=")
         option = self.known.get(SHORT.get(name, name))
         if option is None:
-            raise OptionError(f"unknown option {name}{self._nearest(name)}")
+            raise OptionError(f"unknown option {name}{nearest(name, self.known)}")
         if equals and len(option.values) != 1:
             what = "no value" if not option.values else " ".join(option.values)
             raise OptionError(f"{name} takes {what}, not ={given}")
@@ -192,7 +192,7 @@ class _Parser:
             if key not in option.pairs:
                 raise OptionError(
                     f"{option.name} {values[0]}: unknown setting {key}"
-                    f"{_near(key, option.pairs)}; it can be {', '.join(option.pairs)}"
+                    f"{nearest(key, option.pairs)}; it can be {', '.join(option.pairs)}"
                 )
             group.pairs.append((key, value))
             self.at += 1
@@ -214,12 +214,10 @@ class _Parser:
         elif target.setdefault(option.name, value) != value:
             raise OptionError(f"{option.name} is given twice")
 
-    def _nearest(self, name: str) -> str:
-        return _near(name, tuple(self.known))
 
-
-def _near(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, 1)
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return which of the `known` names is meant, as a question in brackets, or nothing."""
+    near = get_close_matches(name, list(known), 1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

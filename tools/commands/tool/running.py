@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tools.actions import PlanAction, shells_of
-from tools.commands.tool.builder import split_pair, typed
+from tools.commands.tool.builder import split_pair, typed_as_one_of
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, usable
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import read_bytes
@@ -28,7 +28,7 @@ from tools.engine.output import visible
 from tools.engine.results import TIMED_OUT_CODE, StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
-from tools.permissions.gate import NOT_GRANTED
+from tools.permissions.gate import NOBODY_ASKED, NOT_GRANTED, PERSON_SAID_NO
 
 OPTIONS = (
     *COMMON_OPTIONS,
@@ -41,6 +41,10 @@ _HOW_VALUES_PASS = (
     "Values are shown in place; a shell gets them in variables, which are set before the script "
     "and not exported."
 )
+_WHY_NOT = {
+    PERSON_SAID_NO: "you said no",
+    NOBODY_ASKED: "it asks first, and nobody can be asked here; run it in a terminal",
+}
 
 
 def run(parsed: Parsed, context: Context) -> int:
@@ -92,7 +96,8 @@ class _Told:
         """Say how it ended and return the exit code. Raises CommandError where nothing ran."""
         if self._refused:
             lines = [line for line in result.text.splitlines() if line.startswith(NOT_GRANTED)]
-            lines.append(f"Not run: denied ({self._refused}). Nothing was done.")
+            why = _WHY_NOT.get(self._refused, f"denied ({self._refused})")
+            lines.append(f"Not run: {why}. Nothing was done.")
             raise CommandError("\n".join(lines))
         if self._steps is None:
             raise CommandError(result.text)
@@ -148,10 +153,9 @@ def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[s
             raise UsageError(
                 f"{tool.name} has no parameter {name!r}. It has {', '.join(properties)}."
             )
-        type_ = properties.get(name, {}).get("type", "string")
-        arguments[name] = typed(
-            value, type_ if isinstance(type_, str) else "any", f"--param {name}"
-        )
+        types = properties.get(name, {}).get("type", "string")
+        types = [types] if isinstance(types, str) else types
+        arguments[name] = typed_as_one_of(value, types, f"--param {name}")
     return arguments
 
 

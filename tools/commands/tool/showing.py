@@ -50,7 +50,10 @@ def list_tools(parsed: Parsed, context: Context) -> int:
         context.write(as_json(rows) if form == "json" else _yaml(rows))
     _problems(files, context)
     if not context.trusted and any(file.scope is Scope.LOCAL for file in files):
-        context.note("The local tools are not used: this project is not trusted. See --trust.")
+        context.note(
+            "The local tools are not used: this project is not trusted. Trust it in a chat, which "
+            "asks, or add --trust to a command."
+        )
     return DONE
 
 

@@ -6,7 +6,7 @@ Reading here obeys nothing, so it needs no trust; what is written is what the pe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -178,25 +178,22 @@ class ToolStore:
 
     def write(self, path: Path, text: str, scope: Scope) -> None:
         """Replace or create a tool file of opta's own. Raises StoreError."""
-        self._check_own(path)
+        _check_own(path, self._own.values())
         self._change(scope, lambda: self._write(path, text.encode(), scope))
 
     def remove(self, file: ToolFile) -> None:
         """Delete a tool file of opta's own. Raises StoreError."""
-        file.check_alone()
-        self._check_own(file.path)
+        self.check_writable(file)
         self._change(file.scope, lambda: storage.remove(file.path))
+
+    def check_writable(self, file: ToolFile) -> None:
+        """Raise StoreError for a file of another program, or of several tools."""
+        file.check_alone()
+        _check_own(file.path, self._own.values())
 
     def owns(self, path: Path) -> bool:
         """Tell whether opta itself writes files there, and not another program."""
         return path.parent in self._own.values()
-
-    def _check_own(self, path: Path) -> None:
-        if not self.owns(path):
-            raise StoreError(
-                f"{path} belongs to another program, and opta leaves it as it is. Change it by "
-                "hand, or copy the tool with `opta tool export` and `opta tool import`."
-            )
 
     @cached_property
     def _loaded(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
@@ -302,6 +299,16 @@ def hidden(files: list[ToolFile]) -> Iterator[ToolFile]:
         if file.name in seen:
             yield file
         seen.add(file.name)
+
+
+def _check_own(path: Path, own: Iterable[Path]) -> None:
+    """Raise StoreError for a file outside of the directories that are opta's own."""
+    if not self.owns(path):
+        raise StoreError(
+            f"{shown_path(path)} belongs to another program, and opta leaves it as it is. "
+            "Change it by hand, or copy the tool with `opta tool export` and `opta tool "
+            "import`: a tool in .opta/tools comes first."
+        )
 
 
 def _name_of(path: Path) -> str:

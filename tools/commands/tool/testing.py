@@ -103,9 +103,11 @@ def failures_of(expected: dict[str, Any], result: ToolResult, shown: str, root: 
     found: list[str] = []
     code = _exit_code(result)
     if "exit-code" in expected and code != expected["exit-code"]:
-        found.append(f"exit code: expected {expected['exit-code']}, got {code}")
+        got = code if code is not None else f"{result.outcome.value}: {_short(result.text)}"
+        found.append(f"exit code: expected {expected['exit-code']}, got {got}")
     elif "exit-code" not in expected and not result.success:
-        found.append(f"expected success, got {result.outcome.value} (exit code {code})")
+        got = f"exit code {code}" if code is not None else _short(result.text)
+        found.append(f"expected success, got {result.outcome.value} ({got})")
     text = expected.get("output-contains")
     if text is not None and text not in result.text:
         found.append(f"output: expected it to contain {text!r}, got {_short(result.text)}")

@@ -13,11 +13,15 @@ from tools.sources.plan_checks import check_plan
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a text is as a tool file: a definition, or errors, and in both cases warnings."""
+    """What a text is as a tool file: a definition, or errors, and in both cases warnings.
+
+    `read` is what it defines even where that cannot be run.
+    """
 
     definition: ToolDefinition | None
     errors: tuple[ToolProblem, ...] = ()
     warnings: tuple[ToolProblem, ...] = ()
+    read: ToolDefinition | None = None
 
 
 def try_text(text: str | bytes, path: Path, scope: Scope = Scope.LOCAL) -> Trial:
@@ -33,4 +37,5 @@ def try_text(text: str | bytes, path: Path, scope: Scope = Scope.LOCAL) -> Trial
         None if check.problems else check.tool,
         check.problems,
         (*warnings, *check.warnings(data)),
+        read=check.tool,
     )
