@@ -6,7 +6,7 @@ Reading here obeys nothing, so it needs no trust; what is written is what the pe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -178,7 +178,7 @@ class ToolStore:
 
     def write(self, path: Path, text: str, scope: Scope) -> None:
         """Replace or create a tool file of opta's own. Raises StoreError."""
-        _check_own(path, self._own.values())
+        _check_own(self, path)
         self._change(scope, lambda: self._write(path, text.encode(), scope))
 
     def remove(self, file: ToolFile) -> None:
@@ -189,7 +189,7 @@ class ToolStore:
     def check_writable(self, file: ToolFile) -> None:
         """Raise StoreError for a file of another program, or of several tools."""
         file.check_alone()
-        _check_own(file.path, self._own.values())
+        _check_own(self, file.path)
 
     def owns(self, path: Path) -> bool:
         """Tell whether opta itself writes files there, and not another program."""
@@ -301,9 +301,9 @@ def hidden(files: list[ToolFile]) -> Iterator[ToolFile]:
         seen.add(file.name)
 
 
-def _check_own(path: Path, own: Iterable[Path]) -> None:
+def _check_own(store: ToolStore, path: Path) -> None:
     """Raise StoreError for a file outside of the directories that are opta's own."""
-    if not self.owns(path):
+    if not store.owns(path):
         raise StoreError(
             f"{shown_path(path)} belongs to another program, and opta leaves it as it is. "
             "Change it by hand, or copy the tool with `opta tool export` and `opta tool "
