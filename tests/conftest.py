@@ -14,8 +14,10 @@ import pytest
 
 from tests import rows
 
-hypothesis.settings.register_profile("opta", deadline=None, database=None)
-hypothesis.settings.load_profile("opta")
+# The same examples at every run; HYPOTHESIS_PROFILE=search looks for new ones.
+hypothesis.settings.register_profile("opta", deadline=None, database=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None, database=None, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "opta"))
 
 _FOREIGN_PREFIXES = (
     "OPTA_", "OPENAI_", "OPENROUTER_", "ANTHROPIC_", "XDG_", "GIT_", "CODEX_", "TIKTOKEN_",

@@ -210,10 +210,20 @@ def isolation_none(opta):
 
 @row("`isolation: container`, `execution-privilege: reduced`")
 def refused(opta):
-    for security in ("isolation: container", "execution-privilege: reduced"):
-        put(opta, f"bash: touch here\nsecurity: {{{security}}}")
-        assert "this version cannot do" in opta("tool run t").err
+    put(opta, "bash: touch here\nsecurity: {isolation: container}")
+    assert "which this machine cannot do" in opta("tool run t").err
+    put(opta, "bash: touch here\nsecurity: {execution-privilege: reduced}")
+    assert opta("tool run t").code != 0
     assert not Path("here").exists()
+
+
+@row("`isolation: sandbox`")
+def sandboxed(opta):
+    outside = Path("..").resolve() / "outside"
+    put(opta, f"bash: echo ran; touch {outside}\nsecurity: {{isolation: sandbox}}")
+    ran = opta("tool run t")
+    assert (ran.out == "ran\n") is not ("which this machine cannot do" in ran.err)
+    assert not outside.exists()
 
 
 @row("`script` with `shell: python3` and the like")
