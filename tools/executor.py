@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import BuiltinAction
+from tools.builtin.command_secrets import named_secrets, secrets_of_values
 from tools.builtin.kit import Builtin, Services
 from tools.definition import (
     EffectKind,
@@ -135,7 +136,7 @@ class ToolExecutor:
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
-        return prepare_plan(
+        plan = prepare_plan(
             resolved,
             root=self._services.workspace.root,
             child_env=self._services.child_env,
@@ -143,6 +144,7 @@ class ToolExecutor:
             observe=self._observe,
             by_hand=self._by_hand,
         )
+        return self._with_named_secrets(resolved, plan)
 
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
         """Run one allowed call and turn every failure into a result."""
@@ -157,6 +159,16 @@ class ToolExecutor:
             return _failure(error)
         note = self._note_for(_touched(ready.invocation))
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
+
+    def _with_named_secrets(self, call: ResolvedCall, plan: Invocation) -> Invocation:
+        """Let the files with secrets that a call of a plan names ask as well (R40)."""
+        workspace = self._services.workspace
+        secrets = secrets_of_values(call.arguments, workspace, call.tool.name)
+        for effect in plan.effects:
+            if effect.kind is EffectKind.EXECUTE:
+                secrets += named_secrets(effect.value, workspace.root, workspace, call.tool.name)
+        unique = tuple(dict.fromkeys(secrets))
+        return replace(plan, effects=(*plan.effects, *unique)) if unique else plan
 
     def _builtin(self, definition: ToolDefinition) -> Builtin | None:
         action = definition.action
@@ -291,7 +303,7 @@ class CallBatch:
         return _Ready(call, invocation, decision.grant)
 
     async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:
-        if self._by_person:
+        if self._by_person and not _reads_secrets(invocation):
             return self._executor.gate.authorise_person(resolved, invocation, "typed by you")
         return await self._executor.gate.authorise(resolved, invocation)
 
@@ -338,6 +350,13 @@ def _failure(error: Exception) -> ToolResult:
     return ToolResult(
         said if len(said) <= _FAILURE_CHARS else f"{said[:_FAILURE_CHARS]}…", Outcome.ERROR
     )
+
+
+def _reads_secrets(invocation: Invocation) -> bool:
+    """True where a file with secrets would go to the model: naming one in a message asks (R40)."""
+    effects = invocation.effects
+    reads = all(effect.kind is EffectKind.READ for effect in effects)
+    return reads and any(effect.sensitive for effect in effects)
 
 
 def _touched(invocation: Invocation) -> list[Path]:

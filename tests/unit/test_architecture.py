@@ -90,7 +90,7 @@ WRITES_FILES = {
     "tools.engine.capture": "spools long output to a private file",
 }
 GUARDED = {
-    "tools.files.directory": ("tools.files.workspace",),
+    "tools.files.directory": ("tools.files.workspace", "tools.files.walk"),
     "tools.engine.group": ("tools.engine.process",),
 }
 """Modules that act without asking for a grant, and who may use them because they do ask."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
+from tools.builtin.command_secrets import named_secrets
 from tools.builtin.kit import Services
 from tools.definition import (
     CommandDisplay,
@@ -54,6 +55,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
         # A rule that allows `make test` means the project's, not that of any other directory.
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
+    effects += named_secrets(command.line, command.cwd, workspace, call.tool.name)
     timeout_ms, note = time_limit(services, command.timeout_ms)
     spec = ProcessSpec(
         command.argv,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable
@@ -26,11 +27,17 @@ _READ = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 _TEMPORARY = ".opta-{}.tmp"
+_IS_TEMPORARY = re.compile(r"\.opta-[0-9a-f]{16}\.tmp")
 _LINK_UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
 class UnsafeFile(Exception):
     """A file that is not read or written for what it is. The message completes `<path> …`."""
+
+
+def is_temporary(name: str) -> bool:
+    """True for the name of a file that is being written, or was when opta was killed."""
+    return _IS_TEMPORARY.fullmatch(name) is not None
 
 
 class Directory:
@@ -93,6 +100,15 @@ class Directory:
             os.close(descriptor)
             raise
         return descriptor
+
+    def listed(self) -> int | None:
+        """Open the directory to list what is in it, and return the descriptor for the caller.
+
+        None where the system has no such calls.
+        """
+        if self._handle is None:
+            return None
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW, dir_fd=self._handle)
 
     def replace(self, name: str, data: bytes, check: Callable[[], None]) -> os.stat_result:
         """Put `data` in the place of `name` and return the new state.
