@@ -155,7 +155,7 @@ async def test_r40_a_mention_of_a_file_with_secrets_asks(project: Project, path:
 async def test_r40_an_allowed_custom_tool_asks_for_the_secrets_its_values_name(
     project: Project,
 ) -> None:
-    project.add("show", 'cat "$file"', {"file": {"type": "string"}}, ["file"])
+    project.add("show", 'cat "$OPTA_TOOL_ARG_FILE"', {"file": {"type": "string"}}, ["file"])
     project.configure(
         '[custom_tools.env]\ndescription = "d"\ncommand = ["cat", ".env"]\n'
         'parameters = {type = "object", properties = {}}\n'
