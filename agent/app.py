@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent import log
 from agent.chat import Chat, Parts, Tell
 from agent.configuration import codex_config, read_settings, tool_files
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
-from agent.journal import BATCH, CHAT, Redact, redactor
+from agent.journal import BATCH, CHAT
 from agent.loop import Limits
 from agent.model.base import ModelClient
 from agent.model.factory import make_client
 from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
+from agent.redaction import Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings import Settings
 from prompts import load
@@ -32,6 +32,7 @@ from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form
 from tools.definition import ToolDefinition
 from tools.engine.environment import child_environment
+from tools.engine.masking import Masker
 from tools.executor import ToolExecutor
 from tools.files.workspace import Workspace
 from tools.permissions.gate import Approver, PermissionGate
@@ -123,7 +124,6 @@ def build_chat(
     """
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.given)
-    log.install(_redact(settings))
     registry = build_registry(trust, settings)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.given, user_file=storage.config_dir() / FILE_NAME
@@ -136,7 +136,13 @@ def build_chat(
         registry,
         gate,
         builtins,
-        Services(workspace, environment, gate.rules, settings.max_execution_ms),
+        Services(
+            workspace,
+            environment,
+            gate.rules,
+            settings.max_execution_ms,
+            Masker(configured_secrets(settings, os.environ)),
+        ),
         note_for=instructions.for_paths,
     )
     return Chat(
@@ -230,8 +236,8 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _redact(settings: Settings) -> Redact:
-    return redactor([settings.api_key, *settings.headers.values()])
+def _redact(settings: Settings) -> Redactor:
+    return Redactor(configured_secrets(settings, os.environ))
 
 
 def _session_starter(

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from agent import log
 from agent.errors import USAGE, UserError
+from agent.redaction import Redactor, configured_secrets
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
@@ -15,11 +17,16 @@ from tools.sources.files import SEVERAL, tool_places
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
-    """Read all settings. Raises UserError with the place of what is wrong."""
+    """Read all settings, and keep their secrets out of the log.
+
+    Raises UserError with the place of what is wrong.
+    """
     try:
-        return load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
+        settings = load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
+    log.install(Redactor(configured_secrets(settings, os.environ)))
+    return settings
 
 
 def codex_config(settings: Settings) -> Path:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent.redaction import Redactor, environment_secrets
 from tools import storage
 
 NAME = "opta.log"
@@ -20,10 +21,15 @@ NAME = "opta.log"
 logger = logging.getLogger("opta")
 
 
+def _without_keys(text: str) -> str:
+    """Redact what is known before any setting is: the keys in the environment."""
+    return Redactor(environment_secrets())(text)
+
+
 class _PrivateFile(logging.Handler):
     """Appends to a private file; `redact` takes secrets out (R39)."""
 
-    redact: Callable[[str], str] = str
+    redact: Callable[[str], str] = staticmethod(_without_keys)
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(storage.StorageError):
@@ -36,7 +42,7 @@ _handler = _PrivateFile(logging.WARNING)
 _handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
 
-def install(redact: Callable[[str], str] = str) -> None:
+def install(redact: Callable[[str], str] = _without_keys) -> None:
     """Send what is logged, and what fails unseen, to the file. `redact` takes secrets out."""
     _handler.redact = redact
     root = logging.getLogger()
@@ -44,6 +50,11 @@ def install(redact: Callable[[str], str] = str) -> None:
         root.addHandler(_handler)
     threading.excepthook = lambda args: _log_unseen(args.exc_value)
     sys.unraisablehook = lambda args: _log_unseen(args.exc_value)
+
+
+def redacted(text: str) -> str:
+    """Return `text` as it may be written to a file: without the secrets that are known."""
+    return _handler.redact(text)
 
 
 def report(error: BaseException) -> str:

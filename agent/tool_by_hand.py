@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
+from agent.redaction import configured_secrets
 from agent.settings import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
@@ -15,6 +16,7 @@ from tools.commands.tool.kit import CommandError, PersonExecutor
 from tools.commands.tool.store import ToolStore
 from tools.definition import Invocation, Scope, ToolCall, ToolDefinition, ToolResult
 from tools.engine.environment import child_environment
+from tools.engine.masking import Masker
 from tools.engine.output import visible
 from tools.engine.run import Observe
 from tools.events import Emit
@@ -74,6 +76,7 @@ def make_executor(
         Services(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
+            masker=Masker(configured_secrets(settings, os.environ)),
         ),
         observe=observe,
         by_hand=by_hand,

@@ -143,6 +143,7 @@ class ToolExecutor:
             tools=OtherTools(self.registry),
             observe=self._observe,
             by_hand=self._by_hand,
+            secrets=self._services.masker.secrets,
         )
         return self._with_named_secrets(resolved, plan)
 

@@ -39,6 +39,7 @@ LAYERS = (
         "agent.errors",
         "agent.streams",
         "agent.log",
+        "agent.redaction",
         "agent.flags",
         "agent.messages",
         "agent.model.base",

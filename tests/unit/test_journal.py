@@ -28,7 +28,6 @@ from agent.events import (
 )
 from agent.journal import (
     OUTPUT_CHARS,
-    REDACTED,
     STOPPED_BEFORE,
     STOPPED_DURING,
     Journal,
@@ -36,11 +35,11 @@ from agent.journal import (
     SessionInfo,
     parse_journal,
     read_journal,
-    redactor,
     replay,
 )
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from agent.redaction import REDACTED, Redactor
 from tools.definition import CommandDisplay, DiffDisplay, Outcome, TextDisplay, ToolCall, ToolResult
 from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
 
@@ -100,7 +99,7 @@ def path(tmp_path: Path) -> Path:
 
 def write(path: Path, events: Sequence[Event], secrets: Sequence[str] = ()) -> Journal:
     told: list[Notice] = []
-    journal = Journal(path, INFO, tell=told.append, redact=redactor(secrets))
+    journal = Journal(path, INFO, tell=told.append, redact=Redactor(secrets))
     for event in events:
         journal.record(event)
     journal.close()
@@ -400,7 +399,7 @@ def test_secrets_never_reach_the_file(path: Path) -> None:
 
 
 def test_short_placeholders_of_keys_are_words_and_stay() -> None:
-    assert redactor(["ollama", ""])("use ollama") == "use ollama"
+    assert Redactor(["ollama", ""])("use ollama") == "use ollama"
 
 
 def run_program(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

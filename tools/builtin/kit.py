@@ -21,6 +21,7 @@ from tools.definition import (
     ToolDefinition,
     ToolResult,
 )
+from tools.engine.masking import Masker
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
@@ -34,13 +35,14 @@ class Services:
 
     `child_env` is the environment of processes (R38); `rules` are those of the gate, for tools
     that come across files the gate was not asked about; `max_execution_ms` caps every timeout
-    (`tools.maxExecutionTime`, X8).
+    (`tools.maxExecutionTime`, X8). `masker` hides opta's own secrets in what processes print (R39).
     """
 
     workspace: Workspace
     child_env: Mapping[str, str]
     rules: RuleSet = field(default_factory=RuleSet)
     max_execution_ms: int | None = None
+    masker: Masker = field(default_factory=Masker)
 
 
 @dataclass(frozen=True, slots=True)

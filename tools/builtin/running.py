@@ -67,7 +67,9 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         try:
-            process = await run_process(grant, call, spec, live(progress))
+            process = await run_process(
+                grant, call, spec, live(progress), services.masker.streams()
+            )
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
         return result_of(process, timeout_ms, note)

@@ -90,14 +90,19 @@ def prepare_plan(
     tools: ToolFinder | None = None,
     observe: Observe | None = None,
     by_hand: bool = False,
+    secrets: tuple[str, ...] = (),
 ) -> Invocation:
     """Return what a call of a custom tool will do; `root` is the workspace.
 
     `tools` finds the tools that this one is made of. `observe` gets what every step gave, for
     who wants more than the result; secrets are masked there too. `by_hand` lends an interactive
-    tool opta's own terminal (X125). Raises ToolError when the call cannot run.
+    tool opta's own terminal (X125). `secrets` are opta's own, masked everywhere. Raises ToolError
+    when the call cannot run.
     """
-    plan = PreparedPlan(call, Setting(root, child_env, tools or NoTools(), by_hand=by_hand))
+    plan = PreparedPlan(
+        call,
+        Setting(root, child_env, tools or NoTools(), by_hand=by_hand, secrets=secrets),
+    )
     shown = preview(plan, call)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
