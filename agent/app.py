@@ -21,7 +21,7 @@ from agent.model.base import ModelClient
 from agent.model.factory import make_client
 from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
-from agent.redaction import Redactor, configured_secrets
+from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings import Settings
 from prompts import load
@@ -141,7 +141,7 @@ def build_chat(
             environment,
             gate.rules,
             settings.max_execution_ms,
-            Masker(configured_secrets(settings, os.environ)),
+            Masker(configured_secrets(settings, os.environ), REDACTED),
         ),
         note_for=instructions.for_paths,
     )

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any
 
 from agent.conversation import Conversation, Usage
 from agent.event_json import VERSION, EventJsonError, from_json, to_json
@@ -149,7 +148,7 @@ class Journal:
             raise self._unwritable
         file = _open_alone(self.path, create=True)
         try:
-            file.write(_encode(self._redacted(_head(self._info))) + b"".join(self._before))
+            file.write(_encode(self._redact.tree(_head(self._info))) + b"".join(self._before))
         except StorageError:
             file.close()
             raise
@@ -180,7 +179,7 @@ class Journal:
 
     def _whole_line(self, event: Event) -> bytes:
         value = to_json(event) | {"t": round(time.time(), 3)}
-        return _encode(self._redacted(value | self._totals(event)))
+        return _encode(self._redact.tree(value | self._totals(event)))
 
     def _totals(self, event: Event) -> JsonObject:
         if isinstance(event, TurnStarted):
@@ -196,15 +195,6 @@ class Journal:
         text = event.text[:left]
         self._output_left[event.call_id] = left - len(text)
         return CallOutput(event.call_id, text)
-
-    def _redacted(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redact(value)
-        if isinstance(value, dict):
-            return {key: self._redacted(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._redacted(item) for item in value]
-        return value
 
 
 def _open_alone(path: Path, *, create: bool) -> AppendFile:

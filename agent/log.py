@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,20 @@ NAME = "opta.log"
 logger = logging.getLogger("opta")
 
 
-def _without_keys(text: str) -> str:
-    """Redact what is known before any setting is: the keys in the environment."""
-    return Redactor(environment_secrets())(text)
-
-
 class _PrivateFile(logging.Handler):
     """Appends to a private file; `redact` takes secrets out (R39)."""
 
-    redact: Callable[[str], str] = staticmethod(_without_keys)
+    redact: Redactor | None = None
+
+    def redacted(self) -> Redactor:
+        """Return what redacts; before any setting is known, the keys of the environment."""
+        return self.redact or Redactor(environment_secrets())
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(storage.StorageError):
             log = storage.AppendFile(storage.state_dir() / NAME)
-            log.write(f"{self.redact(self.format(record))}\n".encode("utf-8", "backslashreplace"))
+            line = f"{self.redacted()(self.format(record))}\n"
+            log.write(line.encode("utf-8", "backslashreplace"))
             log.close()
 
 
@@ -42,7 +41,7 @@ _handler = _PrivateFile(logging.WARNING)
 _handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
 
-def install(redact: Callable[[str], str] = _without_keys) -> None:
+def install(redact: Redactor | None = None) -> None:
     """Send what is logged, and what fails unseen, to the file. `redact` takes secrets out."""
     _handler.redact = redact
     root = logging.getLogger()
@@ -52,9 +51,9 @@ def install(redact: Callable[[str], str] = _without_keys) -> None:
     sys.unraisablehook = lambda args: _log_unseen(args.exc_value)
 
 
-def redacted(text: str) -> str:
-    """Return `text` as it may be written to a file: without the secrets that are known."""
-    return _handler.redact(text)
+def redactor() -> Redactor:
+    """Return what takes out the secrets that are known, of all that may end in a file."""
+    return _handler.redacted()
 
 
 def report(error: BaseException) -> str:
@@ -63,7 +62,7 @@ def report(error: BaseException) -> str:
         install()
     logger.error("internal error", exc_info=error)
     first = next(iter(str(error).splitlines()), "")
-    said = _handler.redact(f"{type(error).__name__}: {first}".rstrip(": "))
+    said = redactor()(f"{type(error).__name__}: {first}".rstrip(": "))
     return f"internal error: {said} (details in {_place()})"
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agent.redaction import configured_secrets
+from agent.redaction import REDACTED, configured_secrets
 from agent.settings import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
@@ -76,7 +76,7 @@ def make_executor(
         Services(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
-            masker=Masker(configured_secrets(settings, os.environ)),
+            masker=Masker(configured_secrets(settings, os.environ), REDACTED),
         ),
         observe=observe,
         by_hand=by_hand,

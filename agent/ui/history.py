@@ -40,7 +40,7 @@ class InputHistory(History):
 
     def store_string(self, string: str) -> None:
         """Append one entry."""
-        text = json.dumps(log.redacted(string), ensure_ascii=False)
+        text = json.dumps(log.redactor()(string), ensure_ascii=False)
         line = text.encode("utf-8", "replace") + b"\n"
         try:
             file = storage.AppendFile(self.path)
