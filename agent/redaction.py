@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -17,6 +18,7 @@ REDACTED = "[redacted]"
 SHORTEST_SECRET = 8
 _SHORTEST_PART = 6
 _CUT = "…"
+_LOGIN = re.compile(r"//[^/@\s]+@")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -123,6 +125,11 @@ def address_secrets(url: str) -> list[str]:
         if any(word in name.lower() for word in ("key", "token", "secret", "password", "sig"))
     ]  # fmt: skip
     return [*filter(None, (unquote(text) for text in found[:1])), *filter(None, found)]
+
+
+def without_logins(text: str) -> str:
+    """Return `text` with the user and password of every address in it replaced."""
+    return _LOGIN.sub(f"//{REDACTED}@", text)
 
 
 def _both(text: str) -> Iterator[str]:

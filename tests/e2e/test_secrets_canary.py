@@ -151,6 +151,17 @@ def test_r39_tools_run_by_hand_leave_no_secret(server):
     assert_clean()
 
 
+@pytest.mark.parametrize("key", ["base_url", "no_such_key"])
+def test_r39_an_error_about_an_address_leaves_its_login_out(key):
+    config = base() / "config/opta/config.yml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"{key}: htp://user:canary3-{HEADER}@host\n")
+    failed = opta("-p", "a", "--base-url", f"hhttp://u:{quote(PASSWORD)}@host")
+    assert failed.returncode == 2
+    for canary in spellings():
+        assert canary.decode() not in failed.stdout + failed.stderr
+
+
 @needs_tmux
 def test_r39_a_chat_leaves_no_secret_in_session_and_history(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", OF_ENVIRONMENT)
