@@ -34,7 +34,8 @@ from tools.definition import ToolDefinition
 from tools.engine.environment import child_environment
 from tools.engine.masking import Masker
 from tools.executor import ToolExecutor
-from tools.files.workspace import Workspace
+from tools.files.paths import shown_name
+from tools.files.workspace import Workspace, remove_unfinished
 from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import TrustReport
@@ -159,7 +160,7 @@ def build_chat(
             system=load("system"),
             tools_command=lambda form: build_tools_command(registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
-            warnings=settings.warnings,
+            warnings=(*settings.warnings, *_swept()),
         )
     )
 
@@ -194,6 +195,12 @@ async def _check_project(trust: ProjectTrust, ask: AskTrust | None) -> str:
     if given:
         return ""
     return "the project's tools and settings have changed: until they are trusted none is used"
+
+
+def _swept() -> list[str]:
+    """Clean up behind an opta that was killed; return what to tell."""
+    removed = ", ".join(shown_name(str(path)) for path in remove_unfinished())
+    return [f"removed what a killed opta left half written: {removed}"] if removed else []
 
 
 def _gate(root: Path, settings: Settings, approver: Approver | None) -> PermissionGate:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +21,10 @@ import pytest
 from tests.support.bench import Bench
 from tests.support.soon import SOON_S
 from tests.tools.test_builtin_search import without_rg
+from tools import storage
 from tools.builtin.kit import Services
 from tools.definition import Outcome
-from tools.files.workspace import FileProblem
+from tools.files.workspace import FileProblem, remove_unfinished
 
 OUTSIDE = "OUTSIDE needle\n"
 POSIX = pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX systems")
@@ -347,3 +352,68 @@ async def test_r20_a_sparse_file_of_a_terabyte_costs_no_time(bench: Bench, tool:
         part = await bench.text("read_file", path="huge.txt", offset=8998, limit=2)
         assert part.startswith("8998\ta line\n8999\ta line\n")
     os.truncate(bench.root / "huge.txt", 0)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.support.bench import Bench
+bench = Bench(Path(sys.argv[1]))
+path = bench.root / "big.txt"
+bench.workspace.read(path, 1 << 30)
+invocation, grant = bench.prepare("write_file", path="big.txt", content="x")
+call = bench.resolved("write_file", {"path": "big.txt", "content": "x"})
+print("ready", flush=True)
+while True:
+    for name in (b"b", b"a"):
+        bench.workspace.write(grant, call, path, name * 8_000_000)
+"""
+
+
+def test_r17_a_kill_leaves_old_or_new_and_the_next_start_removes_what_is_left(
+    bench: Bench,
+) -> None:
+    versions = {name * 8_000_000 for name in (b"a", b"b")}
+    path = bench.file("big.txt", b"a" * 8_000_000)
+    left = 0
+    for _ in range(6):
+        child = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(bench.root)],
+            stdout=subprocess.PIPE, cwd=Path(__file__).parents[2],
+        )  # fmt: skip
+        with child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+            # The moment is random on purpose: any moment must do.
+            time.sleep(random.uniform(0, 0.05))
+            assert remove_unfinished() == [], "what is being written was taken for rubbish"
+            child.kill()
+        assert path.read_bytes() in versions
+        rubbish = sorted(bench.root.glob(".opta-*.tmp"))
+        left += len(rubbish)
+        assert sorted(remove_unfinished()) == rubbish
+        assert sorted(entry.name for entry in bench.root.iterdir()) == ["a", "big.txt"]
+    assert left, "no kill came in the middle of a write"
+    assert not list(storage._unfinished_dir().iterdir())
+
+
+def test_r17_only_files_of_its_own_making_are_removed(bench: Bench, tmp_path: Path) -> None:
+    victim = bench.file("victim.txt", "mine")
+    note = storage.note_unfinished(victim)
+    assert note is not None
+    note.close()
+    link = tmp_path / "link"
+    link.symlink_to(bench.root)
+    (bench.root / ".opta-0123456789abcdef.tmp").write_text("through a link")
+    note = storage.note_unfinished(link / ".opta-0123456789abcdef.tmp")
+    assert note is not None
+    note.close()
+    assert remove_unfinished() == []
+    assert victim.read_text() == "mine"
+
+
+async def test_what_is_being_written_is_found_by_no_search(bench: Bench) -> None:
+    bench.file(".opta-0123456789abcdef.tmp", "needle of a file half written")
+    for env in (bench.services.child_env, {**bench.services.child_env, "PATH": without_rg()}):
+        bench.services = Services(bench.workspace, env)
+        assert "half written" not in await bench.text("file_search", pattern="needle")

@@ -9,12 +9,15 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 from tools.definition import Effect, EffectKind, JsonObject
 from tools.files.globs import GlobProblem, Globs
+from tools.files.paths import absolute_path
+from tools.files.protected import sensitivity
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
@@ -96,14 +99,32 @@ def _expanded(word: str, cwd: Path) -> Iterator[str]:
 
 
 def _secret(name: str, cwd: Path, workspace: Workspace, subject: str) -> Effect | None:
-    if not name or "\n" in name:
-        return None
     try:
-        path = workspace.resolve(name if name.startswith("~") else str(cwd / name))
-        if "/" not in name and "." not in name and not os.path.lexists(path):
-            # Words such as `gcloud` are names of things too.
+        if not _is_suspect(name, cwd):
             return None
+        path = workspace.resolve(name if name.startswith("~") else str(cwd / name))
         effect = workspace.effect(EffectKind.READ, path, subject, name)
     except (FileProblem, OSError, ValueError):
         return None
     return effect if effect.sensitive else None
+
+
+def _is_suspect(name: str, cwd: Path) -> bool:
+    """Look first at what costs little: nearly all words of commands name no secret."""
+    if not name or "\n" in name:
+        return False
+    path = os.path.normpath(absolute_path(name, cwd))
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of a text, thousands of times
+    except OSError:
+        found = None
+    if found is None and "/" not in name and "." not in name:
+        # Words such as `gcloud` are names of things too.
+        return False
+    if sensitivity(Path(path)):
+        return True
+    if found is None:
+        return False
+    several = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    real = os.path.realpath(path)
+    return several or (real != path and bool(sensitivity(Path(real))))

@@ -29,7 +29,7 @@ MAX_HITS = 10_000
 
 _COMMON = (
     "--no-config", "--no-messages", "--hidden", "--no-require-git", "--no-ignore-global",
-    "--no-ignore-dot", f"--max-filesize={MAX_FILE_BYTES}", "--glob=!.git",
+    "--no-ignore-dot", f"--max-filesize={MAX_FILE_BYTES}", "--glob=!.git", "--glob=!.opta-*.tmp",
 )  # fmt: skip
 _BY_ENDING = re.compile(r"\*\.[\w{},]+")
 

@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from tools import storage
+
 _BY_HANDLE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # A handle that only names a directory needs no permission to list it.
@@ -38,6 +40,18 @@ class UnsafeFile(Exception):
 def is_temporary(name: str) -> bool:
     """True for the name of a file that is being written, or was when opta was killed."""
     return _IS_TEMPORARY.fullmatch(name) is not None
+
+
+def remove_unfinished() -> list[Path]:
+    """Remove what a killed opta left half written beside files of the user; return what it was."""
+    removed = []
+    for path in storage.take_unfinished():
+        with suppress(OSError, UnsafeFile, ValueError):
+            if is_temporary(path.name) and path.is_absolute():
+                with Directory(path.parent) as directory:
+                    directory.delete(path.name)
+                removed.append(path)
+    return removed
 
 
 class Directory:
@@ -122,8 +136,9 @@ class Directory:
             _check_regular(old)
         temporary = _TEMPORARY.format(secrets.token_hex(8))
         mode = 0o600 if old is not None else 0o666
-        descriptor = os.open(self._at(temporary), _CREATE, mode, dir_fd=self._handle)
+        note = storage.note_unfinished(self.path / temporary)
         try:
+            descriptor = os.open(self._at(temporary), _CREATE, mode, dir_fd=self._handle)
             with open(descriptor, "wb", buffering=0) as file:
                 _write_all(file.fileno(), data)
                 if old is not None:
@@ -136,6 +151,8 @@ class Directory:
             with suppress(OSError):
                 os.unlink(self._at(temporary), dir_fd=self._handle)
             raise
+        finally:
+            storage.forget_unfinished(note)
         self._sync()
         return state
 

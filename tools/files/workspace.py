@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from tools.definition import Effect, EffectKind, ResolvedCall
-from tools.files.directory import Directory, UnsafeFile
+from tools.files.directory import Directory, UnsafeFile, remove_unfinished
 from tools.files.hardlinks import other_names
 from tools.files.paths import PathProblem, absolute_path, is_within, real_path, shown_name
 from tools.files.protected import protection, sensitivity
@@ -20,6 +20,9 @@ from tools.permissions.grant import Grant
 
 _KERNEL_FILES = {"environ", "auxv", "mem", "maps", "smaps", "kcore", "kmsg", "pagemap"}
 """Files below `/proc` that hold secrets or memory, or never end (R20)."""
+
+
+__all__ = ["FileMissing", "FileProblem", "FileState", "Workspace", "remove_unfinished"]
 
 
 class FileProblem(Exception):
