@@ -24,6 +24,8 @@ from tests.tools.test_builtin_search import without_rg
 from tools import storage
 from tools.builtin.kit import Services
 from tools.definition import Outcome
+from tools.files.gitignore import Ignores
+from tools.files.walk import open_unlinked, walk
 from tools.files.workspace import FileProblem, remove_unfinished
 
 OUTSIDE = "OUTSIDE needle\n"
@@ -131,10 +133,23 @@ async def test_r16_directories_replaced_all_the_time_never_lead_outside(bench: B
     assert outside(bench) == before
 
 
-@pytest.mark.skipif(shutil.which("rg") is None, reason="no rg on PATH")
+@pytest.mark.parametrize("place", ["a", "a/b"])
+def test_r16_a_walk_begins_in_no_directory_that_became_a_link(bench: Bench, place: str) -> None:
+    def found() -> list[str]:
+        return [entry.relative for entry in walk(bench.root / "a/b", Ignores(), lambda: True)]
+
+    assert found() == ["c.txt"]
+    swap(bench, place)
+    assert found() == []
+    with pytest.raises(OSError):
+        open_unlinked(bench.root / "a/b/c.txt")
+
+
 async def test_r16_what_rg_read_through_a_link_swapped_in_is_not_shown(
     bench: Bench, tmp_path: Path
 ) -> None:
+    if shutil.which("rg") is None:
+        pytest.skip("no rg on PATH")
     bench.file("d.txt", "plain needle\n")
     programs = tmp_path / "bin"
     programs.mkdir()
