@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from agent import log
 from agent.chat import Chat, Parts, Tell
 from agent.configuration import codex_config, isolation_of, read_settings, tool_files
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
-from agent.journal import BATCH, CHAT, Redact, redactor
+from agent.journal import BATCH, CHAT
 from agent.loop import Limits
 from agent.model.base import ModelClient
 from agent.model.factory import make_client
 from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
+from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings import Settings
 from agent.undo import FileHistory
@@ -33,8 +33,10 @@ from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form
 from tools.definition import ToolDefinition
 from tools.engine.environment import child_environment
+from tools.engine.masking import Masker
 from tools.executor import Hooks, ToolExecutor
-from tools.files.workspace import Workspace
+from tools.files.paths import shown_name
+from tools.files.workspace import Workspace, remove_unfinished
 from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.mode import Mode
 from tools.permissions.rule_review import review
@@ -127,7 +129,6 @@ def build_chat(
     """
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.given)
-    log.install(_redact(settings))
     registry = build_registry(trust, settings)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.given, user_file=storage.config_dir() / FILE_NAME
@@ -142,7 +143,14 @@ def build_chat(
         registry,
         gate,
         builtins,
-        Services(workspace, environment, gate.rules, settings.max_execution_ms, isolation),
+        Services(
+            workspace,
+            environment,
+            gate.rules,
+            settings.max_execution_ms,
+            isolation,
+            Masker(configured_secrets(settings, os.environ), REDACTED),
+        ),
         hooks=Hooks(before_run=files.before_change, note_for=instructions.for_paths),
     )
     return Chat(
@@ -160,7 +168,7 @@ def build_chat(
             system=load("system"),
             tools_command=lambda form: build_tools_command(registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
-            warnings=(*settings.warnings, *map(str, review(settings.rules, root))),
+            warnings=(*settings.warnings, *map(str, review(settings.rules, root)), *_swept()),
         )
     )
 
@@ -195,6 +203,12 @@ async def _check_project(trust: ProjectTrust, ask: AskTrust | None) -> str:
     if given:
         return ""
     return "the project's tools and settings have changed: until they are trusted none is used"
+
+
+def _swept() -> list[str]:
+    """Clean up behind an opta that was killed; return what to tell."""
+    removed = ", ".join(shown_name(str(path)) for path in remove_unfinished())
+    return [f"removed what a killed opta left half written: {removed}"] if removed else []
 
 
 def _gate(root: Path, settings: Settings, approver: Approver | None) -> PermissionGate:
@@ -239,8 +253,8 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _redact(settings: Settings) -> Redact:
-    return redactor([settings.api_key, *settings.headers.values()])
+def _redact(settings: Settings) -> Redactor:
+    return Redactor(configured_secrets(settings, os.environ))
 
 
 def _session_starter(

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent import log
 from agent.errors import USAGE, UserError
+from agent.redaction import Redactor, configured_secrets
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
@@ -19,11 +21,16 @@ if TYPE_CHECKING:
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
-    """Read all settings. Raises UserError with the place of what is wrong."""
+    """Read all settings, and keep their secrets out of the log.
+
+    Raises UserError with the place of what is wrong.
+    """
     try:
-        return load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
+        settings = load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
+    log.install(Redactor(configured_secrets(settings, os.environ)))
+    return settings
 
 
 def isolation_of(

@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompts import load
+from tools.engine.output import visible
+from tools.storage import read_regular
 
 FILE_NAME = "AGENTS.md"
+_GIT_FILE_BYTES = 4096
 LIMIT_BYTES = 32_768
 """Of all instruction files of a session together, as other agents take it."""
 
@@ -111,8 +114,14 @@ def _head(git: Path) -> str:
     """Return the content of HEAD; `git` is a directory, or in a linked worktree a file."""
     try:
         if git.is_file():
-            git = git.parent / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            git = git.parent / _line(git).removeprefix("gitdir:").strip()
         head = git / "HEAD"
-        return head.read_text(encoding="utf-8").strip() if head.is_file() else ""
+        return _line(head) if head.is_file() else ""
     except (OSError, ValueError):
         return ""
+
+
+def _line(file: Path) -> str:
+    """Return the one line of a file of git's, as text that only says what it says."""
+    text = read_regular(file, _GIT_FILE_BYTES).decode("utf-8", "replace")
+    return visible(text.strip().partition("\n")[0])

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from agent.conversation import Conversation, Usage
 from agent.event_json import VERSION, EventJsonError, from_json, to_json
@@ -36,14 +35,13 @@ from agent.events import (
 )
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from agent.redaction import RedactedStream, Redactor
 from tools.definition import JsonObject, Outcome, ToolCall, ToolResult
 from tools.events import CallFinished, CallOutput, CallStarted
 from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024
-SHORTEST_SECRET = 8
 CHAT, BATCH = "chat", "batch"
-REDACTED = "[redacted]"
 BY_PERSON = "you-"
 """How the ids of calls begin that the person typed."""
 
@@ -51,25 +49,6 @@ STOPPED_BEFORE = "Not run: opta was stopped before it started. Nothing was done.
 STOPPED_DURING = (
     "The outcome is unknown: opta was stopped while this ran. Check before doing it again."
 )
-
-Redact: TypeAlias = Callable[[str], str]
-
-
-def redactor(secrets: Iterable[str]) -> Redact:
-    """Return a function that replaces each of `secrets` in a text (R39).
-
-    Values shorter than `SHORTEST_SECRET` characters are left: placeholders such as `ollama`
-    stand where a key is wanted, and are words of the conversation too.
-    """
-    known = sorted({s for s in secrets if len(s) >= SHORTEST_SECRET}, key=len, reverse=True)
-
-    def redact(text: str) -> str:
-        for secret in known:
-            if secret in text:
-                text = text.replace(secret, REDACTED)
-        return text
-
-    return redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +83,7 @@ class Journal:
         info: SessionInfo,
         *,
         tell: Callable[[Notice], None],
-        redact: Redact = str,
+        redact: Redactor | None = None,
         earlier: Recording | None = None,
         unwritable: StorageError | None = None,
     ) -> None:
@@ -118,7 +97,10 @@ class Journal:
         self.path = path
         self._info = info
         self._tell = tell
-        self._redact = redact
+        self._redact = redact or Redactor()
+        self._text = self._redact.stream()
+        self._reasoning = self._redact.stream()
+        self._outputs: dict[str, RedactedStream] = {}
         self._unwritable = unwritable
         self._file: AppendFile | None = None
         self._ended = False
@@ -166,7 +148,7 @@ class Journal:
             raise self._unwritable
         file = _open_alone(self.path, create=True)
         try:
-            file.write(_encode(self._redacted(_head(self._info))) + b"".join(self._before))
+            file.write(_encode(self._redact.tree(_head(self._info))) + b"".join(self._before))
         except StorageError:
             file.close()
             raise
@@ -174,15 +156,30 @@ class Journal:
 
     def _line(self, event: Event) -> bytes:
         if isinstance(event, TextDelta):
-            return _delta("text", self._redact(event.text))
+            return _delta("text", self._text.feed(event.text))
         if isinstance(event, ReasoningDelta):
-            return _delta("reasoning", self._redact(event.text))
+            return _delta("reasoning", self._reasoning.feed(event.text))
         if isinstance(event, CallOutput):
-            event = self._shortened(event)
-            if not event.text:
-                return b""
+            stream = self._outputs.setdefault(event.call_id, self._redact.stream())
+            return self._output(CallOutput(event.call_id, stream.feed(event.text)))
+        return self._held_back(event) + self._whole_line(event)
+
+    def _held_back(self, event: Event) -> bytes:
+        """Return the ends of what came in pieces, which may have been beginnings of secrets."""
+        held = _delta("text", self._text.finish())
+        held += _delta("reasoning", self._reasoning.finish())
+        if isinstance(event, CallFinished) and event.call.id in self._outputs:
+            rest = self._outputs.pop(event.call.id).finish()
+            held += self._output(CallOutput(event.call.id, rest))
+        return held
+
+    def _output(self, event: CallOutput) -> bytes:
+        event = self._shortened(event)
+        return self._whole_line(event) if event.text else b""
+
+    def _whole_line(self, event: Event) -> bytes:
         value = to_json(event) | {"t": round(time.time(), 3)}
-        return _encode(self._redacted(value | self._totals(event)))
+        return _encode(self._redact.tree(value | self._totals(event)))
 
     def _totals(self, event: Event) -> JsonObject:
         if isinstance(event, TurnStarted):
@@ -198,15 +195,6 @@ class Journal:
         text = event.text[:left]
         self._output_left[event.call_id] = left - len(text)
         return CallOutput(event.call_id, text)
-
-    def _redacted(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redact(value)
-        if isinstance(value, dict):
-            return {key: self._redacted(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._redacted(item) for item in value]
-        return value
 
 
 def _open_alone(path: Path, *, create: bool) -> AppendFile:
@@ -238,6 +226,8 @@ def _encode(value: JsonObject) -> bytes:
 
 
 def _delta(kind: str, text: str) -> bytes:
+    if not text:
+        return b""
     # 20,000 of these in an answer: three times as fast as going through a dictionary.
     return f'{{"v":{VERSION},"type":"{kind}","text":{encode_basestring_ascii(text)}}}\n'.encode()
 

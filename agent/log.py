@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent.redaction import Redactor, environment_secrets
 from tools import storage
 
 NAME = "opta.log"
@@ -23,12 +23,17 @@ logger = logging.getLogger("opta")
 class _PrivateFile(logging.Handler):
     """Appends to a private file; `redact` takes secrets out (R39)."""
 
-    redact: Callable[[str], str] = str
+    redact: Redactor | None = None
+
+    def redacted(self) -> Redactor:
+        """Return what redacts; before any setting is known, the keys of the environment."""
+        return self.redact or Redactor(environment_secrets())
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(storage.StorageError):
             log = storage.AppendFile(storage.state_dir() / NAME)
-            log.write(f"{self.redact(self.format(record))}\n".encode("utf-8", "backslashreplace"))
+            line = f"{self.redacted()(self.format(record))}\n"
+            log.write(line.encode("utf-8", "backslashreplace"))
             log.close()
 
 
@@ -36,7 +41,7 @@ _handler = _PrivateFile(logging.WARNING)
 _handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
 
-def install(redact: Callable[[str], str] = str) -> None:
+def install(redact: Redactor | None = None) -> None:
     """Send what is logged, and what fails unseen, to the file. `redact` takes secrets out."""
     _handler.redact = redact
     root = logging.getLogger()
@@ -46,13 +51,18 @@ def install(redact: Callable[[str], str] = str) -> None:
     sys.unraisablehook = lambda args: _log_unseen(args.exc_value)
 
 
+def redactor() -> Redactor:
+    """Return what takes out the secrets that are known, of all that may end in a file."""
+    return _handler.redacted()
+
+
 def report(error: BaseException) -> str:
     """Log an error that nobody foresaw; return the one line for the person."""
     if _handler not in logging.getLogger().handlers:
         install()
     logger.error("internal error", exc_info=error)
     first = next(iter(str(error).splitlines()), "")
-    said = _handler.redact(f"{type(error).__name__}: {first}".rstrip(": "))
+    said = redactor()(f"{type(error).__name__}: {first}".rstrip(": "))
     return f"internal error: {said} (details in {_place()})"
 
 

@@ -28,7 +28,6 @@ from agent.journal import (
     CHAT,
     Journal,
     Recording,
-    Redact,
     SessionBusy,
     SessionInfo,
     decode_line,
@@ -38,6 +37,7 @@ from agent.journal import (
     unsent,
 )
 from agent.messages import Message
+from agent.redaction import Redactor
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
 from tools.events import CallFinished
@@ -129,7 +129,7 @@ def start(
     version: str,
     *,
     tell: Callable[[Notice], None],
-    redact: Redact = str,
+    redact: Redactor | None = None,
     kind: str = CHAT,
 ) -> Session:
     """Begin a session. Its file is made with its first event; problems with that go to `tell`."""
@@ -144,7 +144,7 @@ def start(
 
 
 def resume(
-    path: Path, cwd: Path, *, tell: Callable[[Notice], None], redact: Redact = str
+    path: Path, cwd: Path, *, tell: Callable[[Notice], None], redact: Redactor | None = None
 ) -> Session:
     """Go on with the session in `path`, in the directory `cwd`.
 
@@ -174,7 +174,7 @@ def resume(
 
 
 def resume_newest(
-    cwd: Path, kind: str, *, tell: Callable[[Notice], None], redact: Redact = str
+    cwd: Path, kind: str, *, tell: Callable[[Notice], None], redact: Redactor | None = None
 ) -> Session:
     """Go on with the `newest` session; raises SessionError, which names an older one if need be."""
     path = newest(cwd, kind)

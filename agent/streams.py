@@ -69,9 +69,18 @@ def silence_stdout() -> None:
 
 
 def tell(message: str) -> None:
-    """Write one message to standard error, where that is possible."""
+    """Write one message to standard error, where that is possible.
+
+    It may repeat what files and arguments say: nothing in it acts on a terminal (R36), and the
+    secrets that are known, and logins in addresses, are left out (R39).
+    """
+    from agent import log
+    from agent.redaction import without_logins
+    from tools.engine.output import visible
+
+    text = visible(log.redactor()(without_logins(message)))
     with suppress(OSError, ValueError):
-        sys.stderr.write(f"opta: {message}\n")
+        sys.stderr.write(f"opta: {text}\n")
         sys.stderr.flush()
 
 

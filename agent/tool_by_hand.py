@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from agent.configuration import isolation_of
+from agent.redaction import REDACTED, configured_secrets
 from agent.settings import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
@@ -16,6 +17,7 @@ from tools.commands.tool.kit import CommandError, PersonExecutor
 from tools.commands.tool.store import ToolStore
 from tools.definition import Invocation, Scope, ToolCall, ToolDefinition, ToolResult
 from tools.engine.environment import child_environment
+from tools.engine.masking import Masker
 from tools.engine.output import visible
 from tools.engine.run import Observe
 from tools.events import Emit
@@ -76,6 +78,7 @@ def make_executor(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=[settings.api_key_env]),
             isolation=isolation_of(store.root, settings),
+            masker=Masker(configured_secrets(settings, os.environ), REDACTED),
         ),
         hooks=Hooks(observe=observe),
         by_hand=by_hand,

@@ -111,7 +111,7 @@ def _edit(text: str, editor: str) -> str:
 
     from agent.ui.editor import EditorError, edit
 
-    environment = {"VISUAL": editor} if editor else os.environ
+    environment = {**os.environ, "VISUAL": editor} if editor else os.environ
     try:
         return asyncio.run(edit(text, environment, suffix=".yaml"))
     except EditorError as error:

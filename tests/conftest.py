@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import ipaddress
 import os
 import sys
@@ -45,9 +46,8 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             directory.mkdir(mode=0o700)
             patch.setenv(name, str(directory))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-        # Compiling opta anew in each of a thousand processes would take half of their time.
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp().parent / "compiled"))
+        # A process that is killed or may not write must not leave half a module for the others.
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
         # Programs that the development extra installs, ripgrep among them.
         patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
         (base / "work").mkdir()
@@ -100,6 +100,9 @@ def _is_loopback(host: str | bytes) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     sys.addaudithook(_stay_on_loopback)
     if not hasattr(config, "workerinput"):
+        # A thousand processes of opta would each compile it.
+        for package in ("agent", "prompts", "tools"):
+            compileall.compile_dir(config.rootpath / package, quiet=2)
         config.pluginmanager.register(rows.Recorder(config), "opta-rows")
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import BuiltinAction
+from tools.builtin.command_secrets import named_secrets, secrets_of_values
 from tools.builtin.kit import Builtin, Services
 from tools.definition import (
     EffectKind,
@@ -28,6 +29,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.output import Excerpt, sanitize
+from tools.engine.prepared import Setting
 from tools.engine.run import Observe, prepare_plan
 from tools.events import (
     CallDecided,
@@ -154,15 +156,19 @@ class ToolExecutor:
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
-        return prepare_plan(
+        plan = prepare_plan(
             resolved,
-            root=self._services.workspace.root,
-            child_env=self._services.child_env,
-            tools=OtherTools(self.registry),
+            Setting(
+                self._services.workspace.root,
+                self._services.child_env,
+                OtherTools(self.registry),
+                by_hand=self._by_hand,
+                secrets=self._services.masker.secrets,
+            ),
             observe=self._hooks.observe,
-            by_hand=self._by_hand,
             isolation=self._services.isolation,
         )
+        return self._with_named_secrets(resolved, plan)
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""
@@ -187,6 +193,16 @@ class ToolExecutor:
             return _failure(error)
         note = self._hooks.note_for(_touched(ready.invocation))
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
+
+    def _with_named_secrets(self, call: ResolvedCall, plan: Invocation) -> Invocation:
+        """Let the files with secrets that a call of a plan names ask as well (R40)."""
+        workspace = self._services.workspace
+        secrets = secrets_of_values(call.arguments, workspace, call.tool.name)
+        for effect in plan.effects:
+            if effect.kind is EffectKind.EXECUTE:
+                secrets += named_secrets(effect.value, workspace.root, workspace, call.tool.name)
+        unique = tuple(dict.fromkeys(secrets))
+        return replace(plan, effects=(*plan.effects, *unique)) if unique else plan
 
     def _builtin(self, definition: ToolDefinition) -> Builtin | None:
         action = definition.action
@@ -319,7 +335,7 @@ class CallBatch:
         return _Ready(call, invocation, decision.grant)
 
     async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:
-        if self._by_person:
+        if self._by_person and not _reads_secrets(invocation):
             return self._executor.gate.authorise_person(resolved, invocation, "typed by you")
         return await self._executor.gate.authorise(resolved, invocation)
 
@@ -373,6 +389,13 @@ def _failure(error: Exception) -> ToolResult:
     return ToolResult(
         said if len(said) <= _FAILURE_CHARS else f"{said[:_FAILURE_CHARS]}…", Outcome.ERROR
     )
+
+
+def _reads_secrets(invocation: Invocation) -> bool:
+    """True where a file with secrets would go to the model: naming one in a message asks (R40)."""
+    effects = invocation.effects
+    reads = all(effect.kind is EffectKind.READ for effect in effects)
+    return reads and any(effect.sensitive for effect in effects)
 
 
 def _touched(invocation: Invocation) -> list[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import errno
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -227,6 +228,61 @@ class AppendFile:
         if count:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - count)
+
+
+def note_unfinished(path: Path) -> AppendFile | None:
+    """Note that `path` is about to be written and is rubbish if opta is killed meanwhile.
+
+    The note lasts until `forget_unfinished`. None where it cannot be kept: that stops no writing.
+    """
+    try:
+        note = AppendFile(_unfinished_dir() / secrets.token_hex(8))
+    except StorageError:
+        return None
+    try:
+        note.lock()
+        note.write(os.fsencode(path))
+    except StorageError:
+        forget_unfinished(note)
+        return None
+    return note
+
+
+def forget_unfinished(note: AppendFile | None) -> None:
+    """Forget a note: the file is whole, or gone."""
+    if note is not None:
+        with suppress(OSError):
+            note.path.unlink()
+        note.close()
+
+
+def take_unfinished() -> list[Path]:
+    """Return the files that an opta which was killed noted as unfinished, and forget the notes."""
+    found = []
+    with suppress(StorageError, OSError), os.scandir(_unfinished_dir()) as entries:
+        for entry in entries:
+            with suppress(StorageError, OSError):
+                path = _taken_note(Path(entry.path))
+                if path:
+                    found.append(Path(os.fsdecode(path)))
+    return found
+
+
+def _taken_note(place: Path) -> bytes:
+    note = AppendFile(place, create=False)
+    try:
+        # Who is still writing holds the lock.
+        if not note.lock():
+            return b""
+        path = place.read_bytes()
+        place.unlink()
+        return path
+    finally:
+        note.close()
+
+
+def _unfinished_dir() -> Path:
+    return state_dir() / "unfinished"
 
 
 def remove(path: Path) -> None:

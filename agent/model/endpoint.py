@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from agent.model.base import FailureKind, ModelError
 from agent.model.failures import Target, no_key
 from agent.model.options import ModelOptions
+from agent.redaction import address_secrets, environment_secrets, header_secrets
 
 MIN_SECRET_CHARACTERS = 8
 """What is shorter is no secret but a stand-in for servers that want any key (`none`, `ollama`)."""
@@ -60,7 +61,8 @@ class Endpoint:
         """What error texts may say about this endpoint."""
         parts = urlsplit(self.base_url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")
-        secrets = [self.api_key.strip(), parts.password or "", *self.options.headers.values()]
+        secrets = [self.api_key.strip(), *address_secrets(self.base_url)]
+        secrets += [*header_secrets(self.options.headers), *environment_secrets()]
         return Target(
             urlunsplit(shown),
             self.model,

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.model.base import FailureKind, ModelError
+from tools.engine.masking import Masker
 
 MAX_QUOTED_CHARACTERS = 300
 """How much of a server's own words is shown."""
@@ -60,8 +61,7 @@ class Target:
 
     def quote(self, text: str) -> str:
         """Return a server's words on one line: no secrets, no control characters, not long."""
-        for secret in self.secrets:
-            text = text.replace(secret, "[key]")
+        text = Masker(self.secrets, "[key]").text(text)
         printable = "".join(c if c.isprintable() else " " for c in text)
         line = " ".join(printable.split())
         over = len(line) - MAX_QUOTED_CHARACTERS

@@ -5,14 +5,14 @@ Standard output holds only the promised format (R46).
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
+from agent import log
 from agent.event_json import to_json
 from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFinished
 from tools.definition import Outcome
-from tools.engine.output import sanitize
+from tools.engine.output import json_text, sanitize
 from tools.events import CallFinished
 
 MARKS = {Outcome.OK: "●", Outcome.DENIED: "⊘"}
@@ -60,7 +60,7 @@ class Progress:
         """Write a line for finished calls, retries, notices and failures."""
         line = _progress_line(event)
         if line:
-            self.err.write(f"{sanitize(line)}\n")
+            self.err.write(f"{log.redactor()(sanitize(line))}\n")
             self.err.flush()
 
 
@@ -78,7 +78,7 @@ class TextFrontEnd:
     def finish(self, summary: Summary) -> None:
         """Write the answer, if there is one."""
         if summary.text:
-            self.out.write(f"{sanitize(summary.text)}\n")
+            self.out.write(f"{log.redactor()(sanitize(summary.text))}\n")
             self.out.flush()
 
 
@@ -125,7 +125,8 @@ class StreamJsonFrontEnd:
 
 
 def _write_line(out: TextIO, value: dict[str, Any]) -> None:
-    out.write(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode() + "\n")
+    text = json_text(log.redactor().tree(value))
+    out.write(text.encode("utf-8", "replace").decode() + "\n")
     out.flush()
 
 

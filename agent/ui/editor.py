@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.engine.environment import child_environment, with_terminal
+
 
 class EditorError(Exception):
     """The editor could not be used. The message says what to set."""
@@ -31,7 +33,7 @@ async def edit(
     try:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        await _run([*argv, name])
+        await _run([*argv, name], with_terminal(child_environment(environment), environment))
         return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
     finally:
         path.unlink(missing_ok=True)
@@ -45,9 +47,9 @@ def _command(environment: Mapping[str, str]) -> list[str]:
         raise EditorError(f"$VISUAL or $EDITOR cannot be read ({error}): {command}") from error
 
 
-async def _run(argv: list[str]) -> None:
+async def _run(argv: list[str], environment: Mapping[str, str]) -> None:
     try:
-        process = await asyncio.create_subprocess_exec(*argv)
+        process = await asyncio.create_subprocess_exec(*argv, env=environment)
     except OSError as error:
         raise EditorError(
             f"Cannot start the editor {argv[0]}: {error.strerror}. Set VISUAL or EDITOR."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from agent import log
 from tools import storage
 
 KEPT_BYTES = 1 << 20
@@ -39,7 +40,8 @@ class InputHistory(History):
 
     def store_string(self, string: str) -> None:
         """Append one entry."""
-        line = json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        text = json.dumps(log.redactor()(string), ensure_ascii=False)
+        line = text.encode("utf-8", "replace") + b"\n"
         try:
             file = storage.AppendFile(self.path)
         except storage.StorageError as error:

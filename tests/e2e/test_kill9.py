@@ -16,7 +16,9 @@ from agent import session
 from agent.event_json import to_json
 from agent.journal import read_journal, replay
 from agent.messages import AssistantMessage, ToolMessage
+from tests.support.cli import opta
 from tests.support.model_server import ModelServer, answer, say, scripted_call
+from tools import storage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ROUNDS = 20
@@ -157,3 +159,16 @@ def test_opta_itself_killed_at_work_comes_back_with_all_it_showed(
         asked = [c["id"] for m in server.sent_messages for c in m.get("tool_calls", ())]
         given = [m["tool_call_id"] for m in server.sent_messages if m["role"] == "tool"]
         assert asked == given
+
+
+def test_what_a_killed_opta_left_half_written_is_removed_and_named() -> None:
+    rubbish = Path.cwd() / ".opta-0123456789abcdef.tmp"
+    rubbish.write_text("half")
+    note = storage.note_unfinished(rubbish)
+    assert note is not None
+    note.close()
+    with ModelServer([say("hello"), say("again")]) as server:
+        first, second = (opta("-p", "x", server=server).stderr for _ in range(2))
+    assert f"removed what a killed opta left half written: {rubbish}" in first
+    assert "half written" not in second
+    assert not rubbish.exists()

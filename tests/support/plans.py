@@ -22,6 +22,7 @@ from tools.definition import (
 )
 from tools.engine.environment import child_environment
 from tools.engine.isolation.choice import Isolation
+from tools.engine.prepared import Setting
 from tools.engine.run import prepare_plan
 from tools.files.walls import survey
 from tools.permissions.grant import mint
@@ -79,7 +80,7 @@ class Plans:
     def prepare(self, *steps, **more):
         call = self.resolved(*steps, **more)
         return call, prepare_plan(
-            call, root=self.root, child_env=child_environment(os.environ), tools=self,
+            call, Setting(self.root, child_environment(os.environ), self),
             observe=lambda steps: self.steps.__setitem__(slice(None), steps),
             isolation=self.isolation,
         )  # fmt: skip

@@ -236,7 +236,7 @@ async def test_git_shows_status_diff_log_and_files(repository):
 def test_only_plain_reading_needs_no_command_line_permission(repository, operation, args, reads):
     (repository.root / "out").symlink_to("/etc")
     assert only_reads(operation, tuple(args), repository.services) is reads
-    (effect,) = repository.prepare("git", operation=operation, args=args)[0].effects
+    effect, *_ = repository.prepare("git", operation=operation, args=args)[0].effects
     assert effect.kind is (EffectKind.READ if reads else EffectKind.EXECUTE)
     if not reads:
         assert effect.value.startswith(f"git {operation}")

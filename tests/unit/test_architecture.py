@@ -40,6 +40,7 @@ LAYERS = (
         "agent.errors",
         "agent.streams",
         "agent.log",
+        "agent.redaction",
         "agent.flags",
         "agent.messages",
         "agent.model.base",
@@ -105,7 +106,7 @@ WRITES_FILES = {
     "tools.engine.capture": "spools long output to a private file",
 }
 GUARDED = {
-    "tools.files.directory": ("tools.files.workspace",),
+    "tools.files.directory": ("tools.files.workspace", "tools.files.walk"),
     "tools.engine.group": ("tools.engine.process",),
     "tools.engine.isolation.enter": ("tools.engine.process",),
 }

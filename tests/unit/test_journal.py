@@ -28,7 +28,6 @@ from agent.events import (
 )
 from agent.journal import (
     OUTPUT_CHARS,
-    REDACTED,
     STOPPED_BEFORE,
     STOPPED_DURING,
     Journal,
@@ -36,11 +35,11 @@ from agent.journal import (
     SessionInfo,
     parse_journal,
     read_journal,
-    redactor,
     replay,
 )
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
+from agent.redaction import REDACTED, Redactor
 from tools.definition import CommandDisplay, DiffDisplay, Outcome, TextDisplay, ToolCall, ToolResult
 from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
 
@@ -100,7 +99,7 @@ def path(tmp_path: Path) -> Path:
 
 def write(path: Path, events: Sequence[Event], secrets: Sequence[str] = ()) -> Journal:
     told: list[Notice] = []
-    journal = Journal(path, INFO, tell=told.append, redact=redactor(secrets))
+    journal = Journal(path, INFO, tell=told.append, redact=Redactor(secrets))
     for event in events:
         journal.record(event)
     journal.close()
@@ -399,8 +398,36 @@ def test_secrets_never_reach_the_file(path: Path) -> None:
     assert finished[0].result.text == f"<{REDACTED}>"
 
 
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_r39_a_secret_that_comes_in_pieces_is_nowhere_put_together(path: Path, size: int) -> None:
+    secret = "sk-canary-0123456789"
+    said = f"so {secret}{secret} it is s"
+    pieces = [said[at : at + size] for at in range(0, len(said), size)]
+    call = ToolCall("1", "run_command", "{}")
+    events: list[Event] = [
+        TurnStarted(UserMessage("x")),
+        *(ReasoningDelta(piece) for piece in pieces),
+        *(TextDelta(piece) for piece in pieces),
+        *(CallOutput("1", piece) for piece in pieces),
+        CallFinished(call, "title", ToolResult("done")),
+    ]
+    write(path, events, [secret])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for event in (ReasoningDelta(""), TextDelta(""), CallOutput("1", "")):
+        kind = to_json(event)["type"]
+        text = "".join(line["text"] for line in lines if line["type"] == kind)
+        assert text == f"so {REDACTED}{REDACTED} it is s"
+
+
+def test_r39_what_a_cut_left_of_a_secret_is_redacted_too() -> None:
+    redact = Redactor(["canary-0123456789"])
+    assert redact("echo canary-0123…") == f"echo {REDACTED}…"
+    assert redact("…3456789 and more…") == f"…{REDACTED} and more…"
+    assert redact("echo can… and 89") == "echo can… and 89"
+
+
 def test_short_placeholders_of_keys_are_words_and_stay() -> None:
-    assert redactor(["ollama", ""])("use ollama") == "use ollama"
+    assert Redactor(["ollama", ""])("use ollama") == "use ollama"
 
 
 def run_program(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -28,6 +28,7 @@ from tools.definition import (
 )
 from tools.engine.output import visible
 from tools.files.globs import GlobProblem, Globs
+from tools.files.walk import KERNEL_TREES
 from tools.files.workspace import FileMissing, FileProblem, Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import Rule, RuleSet
@@ -82,6 +83,8 @@ def prepare(call: ResolvedCall, services: Services) -> Invocation:
         by_rg = (
             request.names is None
             and request.place.is_dir()
+            # The root holds trees of the kernel's, which only the search of our own leaves out.
+            and request.place != Path(request.place.anchor)
             and not services.rules.kept_below(request.place)
         )
         program = program_path("rg", services) if by_rg else None
@@ -120,6 +123,11 @@ def _check_place(workspace: Workspace, place: Path) -> None:
         raise FileMissing(f"There is no {workspace.shown(place)} to search in.")
     if place.resolve() != place:
         raise FileProblem(f"{workspace.shown(place)} now leads through a link. Nothing was read.")
+    if any(place == tree or tree in place.parents for tree in KERNEL_TREES):
+        raise FileProblem(
+            f"{workspace.shown(place)} is not searched: the kernel makes what is read there. "
+            "Use run_command."
+        )
     if not place.is_dir():
         # Says why a pipe, a device or the memory of a process is not searched (R20).
         with workspace.open(place):

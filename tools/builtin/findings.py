@@ -34,6 +34,7 @@ class Findings:
     total: int = 0
     files: int = 0
     secret: list[str] = field(default_factory=list)
+    linked: list[str] = field(default_factory=list)
     large: list[str] = field(default_factory=list)
     kept: Counter[Rule] = field(default_factory=Counter)
     stopped: str = ""
@@ -44,6 +45,13 @@ class Findings:
         self.total += len(hits)
         self.files += bool(hits)
         self.hits += hits[: max(self.limit - len(self.hits), 0)]
+
+    def take_out(self, path: str) -> None:
+        """Forget the hits of one file that are shown."""
+        kept = [hit for hit in self.hits if hit.path != path]
+        self.total -= len(self.hits) - len(kept)
+        self.files -= len(self.hits) > len(kept)
+        self.hits = kept
 
     def keep_out(self, rule: Rule, *, is_directory: bool) -> None:
         """Note what a permission rule kept from being searched. Only files are counted."""
@@ -86,6 +94,11 @@ class Findings:
             remarks.append(
                 f"[not searched because they hold secrets: {_names(self.secret)}; read_file asks "
                 "the user]"
+            )
+        if self.linked:
+            remarks.append(
+                "[not searched because they are hard links to secrets or to files outside: "
+                f"{_names(self.linked)}; read_file asks the user]"
             )
         for rule, count in self.kept.items():
             remarks.append(

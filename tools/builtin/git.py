@@ -142,7 +142,7 @@ def _reading(
             (program, "--no-pager", *argv), workspace.root, env, timeout_ms, merge_stderr=True
         )
         try:
-            return await run_process(grant, call, spec)
+            return await run_process(grant, call, spec, filters=services.masker.streams())
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
 

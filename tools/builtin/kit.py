@@ -22,6 +22,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.isolation.choice import Isolation
+from tools.engine.masking import Masker
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
@@ -36,7 +37,8 @@ class Services:
     `child_env` is the environment of processes (R38); `rules` are those of the gate, for tools
     that come across files the gate was not asked about; `max_execution_ms` caps every timeout
     (`tools.maxExecutionTime`, X8). `isolation` chooses what processes run behind; without one
-    commands run as the user, and a tool that asks for more is refused.
+    commands run as the user, and a tool that asks for more is refused. `masker` hides opta's own
+    secrets in what processes print (R39).
     """
 
     workspace: Workspace
@@ -44,6 +46,7 @@ class Services:
     rules: RuleSet = field(default_factory=RuleSet)
     max_execution_ms: int | None = None
     isolation: Isolation | None = None
+    masker: Masker = field(default_factory=Masker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -35,6 +36,11 @@ COUNTED_BYTES = 16 * 1024 * 1024
 """Files up to this size are read whole: their lines are counted and their content is remembered."""
 
 _CHUNK_CHARS = 64 * 1024
+_SKIPPED_CHARS = 64 * 1024 * 1024
+"""The rest of a line is skipped up to so many characters: a sparse file may have a line of 1 TB."""
+
+_SECONDS = 20.0
+"""How long the lines before the wanted ones are looked for."""
 
 ALIASES = {
     "file_path": "path", "filePath": "path", "filepath": "path", "file": "path",
@@ -207,14 +213,32 @@ def _within_budget(lines: list[str]) -> Iterator[str]:
 def _streamed_lines(file: BufferedReader, encoding: Encoding) -> Iterator[str]:
     """Yield the lines of a huge file one by one, holding no more of a line than is shown."""
     reader = TextIOWrapper(file, encoding.codec, "replace", newline="\n")
+    deadline = time.monotonic() + _SECONDS
     try:
         while line := reader.readline(MAX_LINE_CHARS + 1):
             yield line.removesuffix("\n").removesuffix("\r")
             # Only who wants the next line pays for the rest of this one.
-            while line and not line.endswith("\n"):
-                line = reader.readline(_CHUNK_CHARS)
+            _skip_line(reader, line)
+            if time.monotonic() > deadline:
+                raise ToolError(
+                    "The lines before this offset take too long to count. Use run_command with "
+                    "a program that looks from the end, or for text (tail, grep)."
+                )
     finally:
         reader.detach()
+
+
+def _skip_line(reader: TextIOWrapper, line: str) -> None:
+    """Read to the end of the line that begins with `line`. Raises ToolError where it has none."""
+    left = _SKIPPED_CHARS
+    while line and not line.endswith("\n"):
+        if left <= 0:
+            raise ToolError(
+                f"A line of this file is longer than {_SKIPPED_CHARS:,} characters. Read up to "
+                "that line with a limit, or use run_command."
+            )
+        line = reader.readline(_CHUNK_CHARS)
+        left -= len(line)
 
 
 def _described(workspace: Workspace, path: Path, kind: str) -> str:

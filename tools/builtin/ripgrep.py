@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,10 @@ from tools.builtin.kit import Services
 from tools.builtin.search import MAX_FILE_BYTES, Request
 from tools.definition import ResolvedCall
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
+from tools.files.hardlinks import HardLinks
 from tools.files.protected import secret_patterns, sensitivity
+from tools.files.textfile import NotText, decode
+from tools.files.walk import open_unlinked
 from tools.permissions.grant import Grant
 
 MAX_HITS = 10_000
@@ -24,7 +29,7 @@ MAX_HITS = 10_000
 
 _COMMON = (
     "--no-config", "--no-messages", "--hidden", "--no-require-git", "--no-ignore-global",
-    "--no-ignore-dot", f"--max-filesize={MAX_FILE_BYTES}", "--glob=!.git",
+    "--no-ignore-dot", f"--max-filesize={MAX_FILE_BYTES}", "--glob=!.git", "--glob=!.opta-*.tmp",
 )  # fmt: skip
 _BY_ENDING = re.compile(r"\*\.[\w{},]+")
 
@@ -50,6 +55,9 @@ async def ripgrep(
                 storage.remove(captured.spool)
         return result
 
+    async def checked(findings: Findings) -> Findings:
+        return await asyncio.to_thread(_checked, findings, request)
+
     reader = _Reader(request)
     secrets: list[str] = []
     try:
@@ -58,10 +66,12 @@ async def ripgrep(
     except ProcessStartError:
         return None
     except _Enough:
-        return reader.findings(secrets, f"stopped after {MAX_HITS:,} matches; there are more")
+        stopped = f"stopped after {MAX_HITS:,} matches; there are more"
+        return await checked(reader.findings(secrets, stopped))
     if result.timed_out:
-        return reader.findings(secrets, f"stopped after {request.budget_s:g} s; there may be more")
-    return reader.findings(secrets, "") if result.exit_code in (0, 1) else None
+        stopped = f"stopped after {request.budget_s:g} s; there may be more"
+        return await checked(reader.findings(secrets, stopped))
+    return await checked(reader.findings(secrets, "")) if result.exit_code in (0, 1) else None
 
 
 async def _secrets(
@@ -97,6 +107,42 @@ def _file_patterns() -> list[str]:
 
 def _base(request: Request) -> Path:
     return request.place if request.place.is_dir() else request.place.parent
+
+
+def _checked(findings: Findings, request: Request) -> Findings:
+    """Take out what does not stand in a file of the tree (R16, R40).
+
+    `rg` opens what it finds by path: while it ran, a directory may have become a link to another
+    place. What is shown is looked up once more, no link followed on the way.
+    """
+    by_file: dict[str, list[Hit]] = {}
+    for hit in findings.hits:
+        by_file.setdefault(hit.path, []).append(hit)
+    links = HardLinks(request.root)
+    answered = bool(sensitivity(request.place))
+    for name, hits in by_file.items():
+        path = _base(request) / name.removeprefix(request.prefix)
+        try:
+            text, status = _text_of(path)
+        except OSError:
+            findings.take_out(name)
+            continue
+        if not answered and links.reason(path, status):
+            findings.linked.append(name)
+            findings.take_out(name)
+        elif not all(any(hit.text in form for form in text) for hit in hits):
+            findings.take_out(name)
+    return findings
+
+
+def _text_of(path: Path) -> tuple[list[str], os.stat_result]:
+    """Return the text of a file in the forms in which `rg` may have given it."""
+    with open(open_unlinked(path), "rb") as file:
+        data = file.read(MAX_FILE_BYTES)
+        forms = [data.decode("utf-8", "replace")]
+        with suppress(NotText):
+            forms.append(decode(data)[0])
+        return [form.replace("\r\n", "\n") for form in forms], os.fstat(file.fileno())
 
 
 class _Reader:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
+from tools.builtin.command_secrets import named_secrets
 from tools.builtin.git_settings import reading_environment
 from tools.builtin.kit import Services
 from tools.confinement import Sandboxing
@@ -75,6 +76,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
         # A rule that allows `make test` means the project's, not that of any other directory.
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
+    effects += named_secrets(command.line, command.cwd, workspace, call.tool.name)
     timeout_ms, note = time_limit(services, command.timeout_ms)
     # Within walls secrets are hidden, and so are the files that keep git and rg from them.
     helpers = services.rules.helpers(effects[0]) if walls is None else frozenset()
@@ -85,7 +87,9 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
             spec = ProcessSpec(
                 command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
             )
-            process = await run_process(grant, call, spec, live(progress))
+            process = await run_process(
+                grant, call, spec, live(progress), services.masker.streams()
+            )
         except (ProcessStartError, StorageError) as error:
             raise ToolError(str(error)) from error
         result = result_of(process, timeout_ms, note)

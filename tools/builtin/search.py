@@ -16,6 +16,7 @@ from tools.builtin.findings import Findings, Hit
 from tools.definition import ToolError
 from tools.files.gitignore import Ignores
 from tools.files.globs import Globs
+from tools.files.hardlinks import HardLinks, other_names
 from tools.files.protected import sensitivity
 from tools.files.textfile import NotText, decode
 from tools.files.walk import Entry, walk
@@ -83,7 +84,8 @@ def search(request: Request, clock: Clock) -> Findings:
     """Search and return what was found by path. Raises ToolError for a bad expression."""
     findings = Findings(request.limit)
     look = None if request.names is not None else _Matcher(request, clock)
-    asked_for_secrets = bool(sensitivity(request.place))
+    links = HardLinks(request.root)
+    answered = bool(sensitivity(request.place) or other_names(request.place, request.root))
     try:
         for entry in _entries(request, clock):
             if (rule := request.kept_by(entry.path)) is not None:
@@ -91,11 +93,12 @@ def search(request: Request, clock: Clock) -> Findings:
             elif request.names is not None:
                 findings.add(_name_hits(request, request.names, entry))
             elif not entry.is_directory and request.takes(entry.relative):
-                if not asked_for_secrets and sensitivity(entry.path):
-                    findings.secret.append(f"{request.prefix}{entry.relative}")
+                name = f"{request.prefix}{entry.relative}"
+                if not answered and sensitivity(entry.path):
+                    findings.secret.append(name)
                 elif look is not None:
                     findings.add(
-                        _content_hits(f"{request.prefix}{entry.relative}", entry, look, findings)
+                        _content_hits(name, entry, look, findings, None if answered else links)
                     )
     except TimeoutError:
         findings.stopped = "stopped: this expression takes too long; make it simpler"
@@ -129,11 +132,16 @@ def _name_hits(request: Request, names: Globs, entry: Entry) -> list[Hit]:
     return [Hit(f"{request.prefix}{entry.relative}{'/' * entry.is_directory}")]
 
 
-def _content_hits(name: str, entry: Entry, look: _Matcher, findings: Findings) -> list[Hit]:
+def _content_hits(
+    name: str, entry: Entry, look: _Matcher, findings: Findings, links: HardLinks | None
+) -> list[Hit]:
     try:
         with open(entry.open(), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
+                return []
+            if links is not None and links.reason(entry.path, status):
+                findings.linked.append(name)
                 return []
             if status.st_size > MAX_FILE_BYTES:
                 findings.large.append(name)

@@ -22,8 +22,9 @@ MIN_CHARACTERS, MAX_CHARACTERS = 4, 64 * 1024
 class Masker:
     """Replaces secret values, the longest first, also in the spellings that programs print."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
+    def __init__(self, secrets: Iterable[str] = (), mask: str = MASK) -> None:
         self.secrets = tuple(secrets)
+        self._mask = mask
         values = {form for secret in self.secrets for form in _spellings(secret)}
         ordered = sorted(values, key=lambda value: (-len(value), value))
         self._values = [value.encode("utf-8", "surrogateescape") for value in ordered]
@@ -36,21 +37,26 @@ class Masker:
 
     def text(self, text: str) -> str:
         """Return `text` with every secret replaced."""
-        return text if self._text is None else self._text.sub(MASK, text)
+        return text if self._text is None else self._text.sub(self._mask, text)
 
     def data(self, data: bytes) -> bytes:
         """Return `data` with every secret replaced."""
-        return data if self._bytes is None else self._bytes.sub(MASK.encode(), data)
+        return data if self._bytes is None else self._bytes.sub(self._mask.encode(), data)
+
+    def streams(self) -> tuple[MaskedStream, MaskedStream]:
+        """Return maskers for what a process prints on stdout and stderr."""
+        return self.stream(), self.stream()
 
     def stream(self) -> MaskedStream:
         """Return a masker for one stream of bytes that arrives in pieces."""
-        return MaskedStream(self._bytes, self._values)
+        return MaskedStream(self._bytes, self._values, self._mask.encode())
 
 
 class MaskedStream:
     """Masks bytes that come in pieces: what may be the beginning of a secret is held back."""
 
-    def __init__(self, pattern: re.Pattern[bytes] | None, values: list[bytes]) -> None:
+    def __init__(self, pattern: re.Pattern[bytes] | None, values: list[bytes], mask: bytes) -> None:
+        self._mask = mask
         self._pattern = pattern
         self._values = values
         self._held = b""
@@ -66,7 +72,7 @@ class MaskedStream:
         for found in self._pattern.finditer(data):
             if found.start() >= sure:
                 break
-            parts += (data[position : found.start()], MASK.encode())
+            parts += (data[position : found.start()], self._mask)
             position = found.end()
         sure = max(sure, position)
         self._held = data[sure:]
@@ -75,7 +81,7 @@ class MaskedStream:
     def finish(self) -> bytes:
         """Return what was held back at the end of the stream."""
         held, self._held = self._held, b""
-        return held if self._pattern is None else self._pattern.sub(MASK.encode(), held)
+        return held if self._pattern is None else self._pattern.sub(self._mask, held)
 
     def _beginning_of_a_secret(self, data: bytes) -> int:
         """Return where the last bytes begin that more bytes could make a secret of."""

@@ -8,6 +8,7 @@ made visible (R33, R37).
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ _STRING_CHARS = 64 * 1024
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CSI_BODY = re.compile(r"[ -?]*")
 _STRING_END = re.compile(r"[\x07\x18\x1a\x1b\x9c]")
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 _STRING_STARTS = frozenset("]P^_X\x90\x98\x9d\x9e\x9f")
 
 
@@ -163,6 +168,15 @@ def sanitize(text: str) -> str:
     """Return `text` without control functions; see `ControlStripper`."""
     stripper = ControlStripper()
     return stripper.feed(text) + stripper.finish()
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """Return a value as JSON that is safe in a terminal: what has no shape is escaped (R36).
+
+    The escapes are those of JSON, so that every reader gets the same value.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE_IN_JSON.sub(_json_escape, text)
 
 
 def clean(data: bytes) -> str:
@@ -317,3 +331,7 @@ def _escape(found: re.Match[str]) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found.group())[1:-1]

@@ -32,7 +32,7 @@ class Setting:
     """What a call is prepared with: the workspace, the environment of processes, other tools.
 
     `within` are the names of the tools around this one. `by_hand` says that the person who typed
-    the call is there to talk to what it runs.
+    the call is there to talk to what it runs. `secrets` are opta's own, which nothing shows (R39).
     """
 
     root: Path
@@ -40,6 +40,7 @@ class Setting:
     tools: ToolFinder
     within: tuple[str, ...] = ()
     by_hand: bool = False
+    secrets: tuple[str, ...] = ()
 
 
 class PreparedPlan:
@@ -62,7 +63,7 @@ class PreparedPlan:
         self.setting = Setting(
             setting.root, setting.child_env, setting.tools,
             (*setting.within, *(alias.name for alias in self.passed), tool.name),
-            setting.by_hand,
+            setting.by_hand, setting.secrets,
         )  # fmt: skip
         self.in_terminal = self._is_in_terminal()
         try:
@@ -181,7 +182,8 @@ class PreparedPlan:
             for template in step.output.masked
             if not self.bindings.is_late(template)
         ]
-        return Masker((*self.surroundings.secrets, *self.masked(known)))
+        self.hidden = (*self.surroundings.secrets, *self.masked(known))
+        return Masker((*self.hidden, *self.setting.secrets))
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must not show, once steps have run also those values that they gave."""
@@ -208,7 +210,7 @@ class PreparedPlan:
     def hides(self) -> bool:
         """True when there is a value that must not show."""
         late = any(step.output.masked for step in self.action.steps)
-        return late or bool(self.masker.secrets)
+        return late or bool(self.hidden)
 
     def step_masker(self, planned: PlannedStep) -> Masker:
         """Return what hides secrets of one step, those among them that other steps gave."""

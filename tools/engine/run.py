@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tools import storage
 from tools.actions import Interaction, OutputOptions, Shell, Step
@@ -28,7 +27,6 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.commands import Compiled, Start
-from tools.engine.compose import ToolFinder
 from tools.engine.environment import with_terminal
 from tools.engine.isolation.choice import Isolation
 from tools.engine.output import CLIP_CHARS
@@ -85,22 +83,18 @@ class NoTools:
 
 def prepare_plan(
     call: ResolvedCall,
+    setting: Setting,
     *,
-    root: Path,
-    child_env: Mapping[str, str],
-    tools: ToolFinder | None = None,
     observe: Observe | None = None,
-    by_hand: bool = False,
     isolation: Isolation | None = None,
 ) -> Invocation:
-    """Return what a call of a custom tool will do; `root` is the workspace.
+    """Return what a call of a custom tool will do.
 
-    `tools` finds the tools that this one is made of. `observe` gets what every step gave, for
-    who wants more than the result; secrets are masked there too. `by_hand` lends an interactive
-    tool opta's own terminal (X125). `isolation` chooses its walls; without one a tool that asks for
-    some is refused. Raises ToolError when the call cannot run.
+    `observe` gets what every step gave, for who wants more than the result; secrets are masked
+    there too. `isolation` chooses its walls; without one a tool that asks for some is refused.
+    Raises ToolError when the call cannot run.
     """
-    plan = PreparedPlan(call, Setting(root, child_env, tools or NoTools(), by_hand=by_hand))
+    plan = PreparedPlan(call, setting)
     shown = preview(plan, call, isolation)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:

@@ -17,6 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from tools import storage
+from tools.files.paths import TEMPORARY, is_temporary
+
 _BY_HANDLE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # A handle that only names a directory needs no permission to list it.
@@ -25,12 +28,23 @@ _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) 
 _READ = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
-_TEMPORARY = ".opta-{}.tmp"
 _LINK_UNSUPPORTED = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
 
 class UnsafeFile(Exception):
     """A file that is not read or written for what it is. The message completes `<path> …`."""
+
+
+def remove_unfinished() -> list[Path]:
+    """Remove what a killed opta left half written beside files of the user; return what it was."""
+    removed = []
+    for path in storage.take_unfinished():
+        with suppress(OSError, UnsafeFile, ValueError):
+            if is_temporary(path.name) and path.is_absolute():
+                with Directory(path.parent) as directory:
+                    directory.delete(path.name)
+                removed.append(path)
+    return removed
 
 
 class Directory:
@@ -99,6 +113,15 @@ class Directory:
             raise
         return descriptor
 
+    def listed(self) -> int | None:
+        """Open the directory to list what is in it, and return the descriptor for the caller.
+
+        None where the system has no such calls.
+        """
+        if self._handle is None:
+            return None
+        return os.open(".", os.O_RDONLY | os.O_DIRECTORY | _NO_FOLLOW, dir_fd=self._handle)
+
     def replace(
         self, name: str, data: bytes, check: Callable[[], None], mode: int | None = None
     ) -> os.stat_result:
@@ -112,10 +135,11 @@ class Directory:
         old = self.status(name)
         if old is not None:
             _check_regular(old)
-        temporary = _TEMPORARY.format(secrets.token_hex(8))
+        temporary = TEMPORARY.format(secrets.token_hex(8))
         made = 0o600 if old is not None or mode is not None else 0o666
-        descriptor = os.open(self._at(temporary), _CREATE, made, dir_fd=self._handle)
+        note = storage.note_unfinished(self.path / temporary)
         try:
+            descriptor = os.open(self._at(temporary), _CREATE, made, dir_fd=self._handle)
             with open(descriptor, "wb", buffering=0) as file:
                 _write_all(file.fileno(), data)
                 if old is not None:
@@ -130,6 +154,8 @@ class Directory:
             with suppress(OSError):
                 os.unlink(self._at(temporary), dir_fd=self._handle)
             raise
+        finally:
+            storage.forget_unfinished(note)
         self._sync()
         return state
 

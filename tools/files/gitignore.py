@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tools.storage import read_regular
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -46,7 +49,7 @@ class Ignores:
     def within(self, directory: Path) -> Ignores:
         """Add the rules that `directory` brings along."""
         lines = _lines(directory / ".gitignore")
-        if (directory / ".git").is_dir():
+        if os.path.isdir(directory / ".git"):  # noqa: PTH112 - without raising
             lines = _lines(directory / ".git/info/exclude") + lines
         patterns = [line for line in lines if line.strip() and not line.startswith("#")]
         if not patterns:
@@ -82,8 +85,7 @@ def _spec(patterns: list[str]) -> GitIgnoreSpec:
 
 def _lines(file: Path) -> list[str]:
     try:
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MAX_BYTES:
-            return []
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+        data = read_regular(file, _MAX_BYTES, getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return []
+    return data.decode("utf-8", "replace").splitlines()

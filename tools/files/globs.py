@@ -26,6 +26,11 @@ class Globs:
         self._patterns = [_segments(pattern) for pattern in expanded]
         self.lists_directories = all(_ANY_DEPTH not in segments for segments in self._patterns)
 
+    @staticmethod
+    def alternatives(pattern: str) -> list[str]:
+        """Return the patterns that the braces of one stand for. Raises GlobProblem."""
+        return _braces(pattern)
+
     def matches(self, path: str) -> bool:
         """True when a relative path with `/` between its names matches."""
         names = path.split("/")

@@ -21,6 +21,12 @@ _ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([nrt\
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\"}
 
 
+TEMPORARY = ".opta-{}.tmp"
+"""The name of a file while it is written; within the braces 16 hexadecimal digits."""
+
+_IS_TEMPORARY = re.compile(r"\.opta-[0-9a-f]{16}\.tmp")
+
+
 class PathProblem(ValueError):
     """A text that names no file opta would touch. The message goes to the model."""
 
@@ -191,3 +197,8 @@ def folded_name(name: str) -> str:
         text = unicodedata.normalize("NFC", name).casefold()
         visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
     return visible.rstrip(". ") or visible
+
+
+def is_temporary(name: str) -> bool:
+    """True for the name of a file that is being written, or was when opta was killed."""
+    return _IS_TEMPORARY.fullmatch(name) is not None

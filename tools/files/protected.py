@@ -164,8 +164,29 @@ def is_protected(name: str) -> bool:
     return name in _PROTECTED_DIRECTORIES or name in _PROTECTED_FILES
 
 
+def secret_places() -> Iterator[Path]:
+    """Yield the files and directories of the home directory that hold secrets, if they exist."""
+    home = _home()
+    if home is None:
+        return
+    names = [*_SECRET_DIRECTORIES, *("/".join(pair) for pair in _SECRET_PAIRS)]
+    yield from (place for name in sorted(names) if (place := home / name).exists())
+    with suppress(OSError), os.scandir(home) as entries:
+        for entry in entries:
+            if _SECRET_NAME.match(folded_name(entry.name)) is not None:
+                yield Path(entry.path)
+
+
 def _folded(path: Path) -> list[str]:
-    return [folded_name(part) for part in path.parts]
+    return [_folded_name(part) for part in path.parts]
+
+
+def _folded_name(name: str) -> str:
+    """Return a name as any file system may understand it.
+
+    What follows a colon names a stream of the same file (`.env::$DATA`) where there are streams.
+    """
+    return folded_name(name.partition(":")[0] or name)
 
 
 def _by_pattern(name: str, table: dict[str, str]) -> str:
@@ -177,7 +198,7 @@ def _first(reasons: Iterator[str]) -> str:
 
 
 def _same_name(path: Path, other: Path) -> bool:
-    return path.parent == other.parent and folded_name(path.name) == folded_name(other.name)
+    return path.parent == other.parent and _folded_name(path.name) == _folded_name(other.name)
 
 
 def _own_directories() -> list[Path]:

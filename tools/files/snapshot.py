@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tools.files.gitignore import Ignores
+from tools.files.paths import is_temporary
 from tools.files.protected import sensitivity
 
 MAX_FILES = 200_000
@@ -186,7 +187,12 @@ class TreeWatcher:
             for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 ignored = ignores.ignored(f"{path}/{entry.name}", is_directory=is_directory)
-                if ignored or entry.name == ".git" or f"{path}/{entry.name}" == self._apart:
+                if (
+                    ignored
+                    or entry.name == ".git"
+                    or is_temporary(entry.name)
+                    or f"{path}/{entry.name}" == self._apart
+                ):
                     continue
                 (directories if is_directory else files).append(entry.name)
         listing = _Listing(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.files.directory import Directory, UnsafeFile
 from tools.files.gitignore import Ignores
+from tools.files.paths import is_temporary
 
 _BY_HANDLE = os.scandir in os.supports_fd and os.open in os.supports_dir_fd
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -18,6 +21,9 @@ _FILE = (
     | getattr(os, "O_BINARY", 0)
 )
 _MAX_DEPTH = 100
+
+KERNEL_TREES = (Path("/proc"), Path("/sys"))
+"""What looks like files here is made while it is read: memory, or what never ends (R20)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +36,25 @@ class Entry:
     handle: int | None
 
     def open(self) -> int:
-        """Open the file and return its descriptor, which the caller closes. Raises OSError.
+        """Open the file and return its descriptor, which the caller closes.
 
-        Only valid until the walk goes on.
+        Only valid until the walk goes on. Raises OSError, also for links.
         """
         if self.handle is None:
-            return os.open(self.path, _FILE)
+            return open_unlinked(self.path)
         return os.open(self.path.name, _FILE, dir_fd=self.handle)
+
+
+def open_unlinked(path: Path) -> int:
+    """Open a regular file that is found without a link on the way; the caller closes it.
+
+    Raises OSError.
+    """
+    try:
+        with Directory(path.parent) as directory:
+            return directory.open_regular(path.name)
+    except UnsafeFile as error:
+        raise OSError(errno.ELOOP, str(error), str(path)) from error
 
 
 def walk(root: Path, ignores: Ignores, go_on: Callable[[], bool]) -> Iterator[Entry]:
@@ -63,7 +81,9 @@ def _walk(
             path = directory / name
             if not go_on():
                 return
-            if name == ".git" or ignores.ignored(str(path), is_directory=is_directory):
+            if name == ".git" or is_temporary(name) or (not prefix and path in KERNEL_TREES):
+                continue
+            if ignores.ignored(str(path), is_directory=is_directory):
                 continue
             yield Entry(f"{prefix}{name}", path, is_directory, handle)
             if is_directory and depth < _MAX_DEPTH:
@@ -79,9 +99,10 @@ def _open(directory: Path, parent: int | None) -> int | None:
         return None
     try:
         if parent is None:
-            return os.open(directory, _DIRECTORY)
+            with Directory(directory) as opened:
+                return opened.listed()
         return os.open(directory.name, _DIRECTORY, dir_fd=parent)
-    except OSError:
+    except (OSError, UnsafeFile):
         return None
 
 

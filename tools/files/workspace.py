@@ -12,13 +12,17 @@ from io import BufferedReader
 from pathlib import Path
 
 from tools.definition import Effect, EffectKind, ResolvedCall
-from tools.files.directory import Directory, UnsafeFile
+from tools.files.directory import Directory, UnsafeFile, remove_unfinished
+from tools.files.hardlinks import other_names
 from tools.files.paths import PathProblem, absolute_path, is_within, real_path, shown_name
 from tools.files.protected import protection, sensitivity
 from tools.permissions.grant import Grant
 
 _KERNEL_FILES = {"environ", "auxv", "mem", "maps", "smaps", "kcore", "kmsg", "pagemap"}
 """Files below `/proc` that hold secrets or memory, or never end (R20)."""
+
+
+__all__ = ["FileMissing", "FileProblem", "FileState", "Workspace", "remove_unfinished"]
 
 
 class FileProblem(Exception):
@@ -69,19 +73,23 @@ class Workspace:
     def effect(self, kind: EffectKind, path: Path, subject: str, asked: str = "") -> Effect:
         """Describe reading or writing `path` for the gate: inside, protected (R27), secret (R40).
 
-        `asked` is the path as the model wrote it: a link named `.env` is as sensitive as a file.
+        `asked` is the path as the model wrote it: a link named `.env` is as sensitive as a file,
+        and so is a file of which a hard link is named so.
         """
         names = [path]
         if asked:
             names.append(absolute_path(asked, self.root))
         writing = kind is EffectKind.WRITE
+        sensitive = next(filter(None, map(sensitivity, names)), "")
+        if not sensitive and path.is_relative_to(self.root):
+            sensitive = other_names(path, self.root)
         return Effect(
             kind,
             str(path),
             subject,
             inside=self._inside(path, writing=writing),
             protected=next(filter(None, map(protection, names)), "") if writing else "",
-            sensitive=next(filter(None, map(sensitivity, names)), ""),
+            sensitive=sensitive,
         )
 
     def shown(self, path: Path) -> str:

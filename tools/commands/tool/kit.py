@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from tools import storage
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
-from tools.engine.output import visible
+from tools.engine.output import json_text, visible
 
 if TYPE_CHECKING:
     from tools.engine.run import Observe
@@ -103,4 +102,4 @@ def usable(file: ToolFile) -> ToolDefinition:
 
 def as_json(data: Any) -> str:
     """Return `data` for programs, with a newline at the end."""
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json_text(data, indent=2) + "\n"

@@ -1,0 +1,141 @@
+"""Keeps configured secrets out of what opta writes down: sessions, logs, history, errors (R39)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from tools.engine.environment import PROVIDER_KEYS
+from tools.engine.masking import MaskedStream, Masker
+
+if TYPE_CHECKING:
+    from agent.settings import Settings
+
+REDACTED = "[redacted]"
+SHORTEST_SECRET = 8
+_SHORTEST_PART = 6
+_CUT = "…"
+_LOGIN = re.compile(r"//[^/@\s]+@")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Redactor:
+    """Replaces each secret in a text, also as JSON, URLs and Base64 spell it.
+
+    Values shorter than `SHORTEST_SECRET` characters are left: placeholders such as `ollama`
+    stand where a key is wanted, and are words of the conversation too.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = [s for s in secrets if len(s) >= SHORTEST_SECRET]
+        self._masker = Masker(self._secrets, REDACTED)
+
+    def __call__(self, text: str) -> str:
+        """Return `text` without secrets, and without what a cut (`…`) left of one."""
+        text = self._masker.text(text)
+        if self._secrets and _CUT in text:
+            before, *rest = text.split(_CUT)
+            for part in rest:
+                before = f"{self._without_end(before)}{_CUT}{self._without_start(part)}"
+            return before
+        return text
+
+    def _without_end(self, text: str) -> str:
+        for secret in self._secrets:
+            for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1):
+                if text.endswith(secret[:length]):
+                    return text[:-length] + REDACTED
+        return text
+
+    def _without_start(self, text: str) -> str:
+        for secret in self._secrets:
+            for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1):
+                if text.startswith(secret[-length:]):
+                    return REDACTED + text[length:]
+        return text
+
+    def tree(self, value: Any) -> Any:
+        """Return a JSON value without secrets in any of its texts."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, dict):
+            return {key: self.tree(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.tree(item) for item in value]
+        return value
+
+    def stream(self) -> RedactedStream:
+        """Return what does the same to a text that comes in pieces."""
+        return RedactedStream(self._masker.stream())
+
+
+class RedactedStream:
+    """Redacts text in pieces: what may be the beginning of a secret waits for the next piece."""
+
+    def __init__(self, masked: MaskedStream) -> None:
+        self._masked = masked
+
+    def feed(self, text: str) -> str:
+        """Return what may be written of all that came so far."""
+        return _text(self._masked.feed(text.encode("utf-8", "surrogatepass")))
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        return _text(self._masked.finish())
+
+
+def configured_secrets(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the secrets that opta itself was given: keys, headers, passwords in addresses."""
+    found = [settings.api_key, *header_secrets(settings.headers), *environment_secrets(environ)]
+    found += address_secrets(settings.base_url)
+    stripped = dict.fromkeys(secret.strip() for secret in found)
+    return tuple(secret for secret in stripped if len(secret) >= SHORTEST_SECRET)
+
+
+def header_secrets(headers: Mapping[str, str]) -> list[str]:
+    """Return the values of headers, whole and without their scheme (`Bearer`, `Token`)."""
+    values = [value.strip() for value in headers.values()]
+    return [*values, *(value.partition(" ")[2].strip() for value in values if " " in value)]
+
+
+def environment_secrets(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the keys of model providers, and the passwords of proxies, in an environment."""
+    found = [environ[name] for name in sorted(PROVIDER_KEYS) if environ.get(name)]
+    for name in _PROXIES:
+        for spelling in (name, name.upper()):
+            found += address_secrets(environ.get(spelling, ""))
+    return found
+
+
+def address_secrets(url: str) -> list[str]:
+    """Return what an address holds beside the place: user, password, key in the query."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return []
+    user_info, at, _ = parts.netloc.rpartition("@")
+    found = [user_info, *_both(parts.password or "")] if at else []
+    if at and parts.password is None:
+        found += _both(parts.username or "")
+    found += [
+        value for name, value in parse_qsl(parts.query)
+        if any(word in name.lower() for word in ("key", "token", "secret", "password", "sig"))
+    ]  # fmt: skip
+    return [*filter(None, (unquote(text) for text in found[:1])), *filter(None, found)]
+
+
+def without_logins(text: str) -> str:
+    """Return `text` with the user and password of every address in it replaced."""
+    return _LOGIN.sub(f"//{REDACTED}@", text)
+
+
+def _both(text: str) -> Iterator[str]:
+    yield text
+    yield unquote(text)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

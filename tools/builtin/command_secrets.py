@@ -1,0 +1,130 @@
+"""Which files with secrets a shell command names: those ask, whatever allows the command (R40).
+
+Only what its words say can be known, as for writing (`command_paths`): names that variables or
+scripts hold stay unseen (docs/permissions.md).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from tools.definition import Effect, EffectKind, JsonObject
+from tools.files.globs import GlobProblem, Globs
+from tools.files.paths import absolute_path
+from tools.files.protected import sensitivity
+from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
+
+_MAX_EXPANDED = 2000
+_MAX_VALUE = 4096
+
+_NAMES_ONLY = frozenset((
+    "basename", "chmod", "chown", "dirname", "echo", "ls", "mkdir", "printf", "readlink",
+    "realpath", "rm", "rmdir", "stat", "test", "touch", "[", "[[",
+))  # fmt: skip
+"""Programs that do not show what is in the files they are given."""
+
+_INPUT = re.compile(r"<(?![<(&])\s*([^\s;&|<>()]+)")
+_HOME = re.compile(r"\$(HOME\b|\{HOME\})")
+_OPTION_VALUE = re.compile(r"--?[\w-]+=|@|-\w(?=[./~$])")
+_WILDCARD = re.compile(r"[*?\[{]")
+
+
+def named_secrets(line: str, cwd: Path, workspace: Workspace, subject: str) -> list[Effect]:
+    """Return an effect for each file with secrets that the words of a command name."""
+    return _secrets(_words(line), cwd, workspace, subject)
+
+
+def secrets_of_values(values: JsonObject, workspace: Workspace, subject: str) -> list[Effect]:
+    """Return an effect for each file with secrets that an argument of a call names.
+
+    Only values without blanks count, which a text for people has.
+    """
+    texts = [value for value in values.values() if isinstance(value, str)]
+    short = [text for text in texts if len(text) < _MAX_VALUE and not re.search(r"\s", text)]
+    return _secrets(short, workspace.root, workspace, subject)
+
+
+def _secrets(words: Iterable[str], cwd: Path, workspace: Workspace, subject: str) -> list[Effect]:
+    found: dict[str, Effect] = {}
+    for word in dict.fromkeys(words):
+        for name in _expanded(word, cwd):
+            effect = _secret(name, cwd, workspace, subject)
+            if effect is not None:
+                found.setdefault(effect.value, effect)
+    return list(found.values())
+
+
+def _words(line: str) -> Iterator[str]:
+    for command in read_commands(line).commands:
+        yield from _operands(command)
+    for target in _INPUT.findall(line):
+        yield target.replace('"', "").replace("'", "").replace("\\", "")
+
+
+def _operands(command: SimpleCommand) -> Iterator[str]:
+    program, *words = command.words
+    if program_name(program) in _NAMES_ONLY:
+        return
+    for word in words:
+        yield word
+        # `HEAD:.env`, `--file=.env`, `-f.env`, `@.env`
+        if ":" in word:
+            yield word.rpartition(":")[2]
+        option = _OPTION_VALUE.match(word)
+        if option is not None:
+            yield word[option.end() :].removeprefix("@")
+
+
+def _expanded(word: str, cwd: Path) -> Iterator[str]:
+    """Yield what a word may stand for: itself, and the files that its wildcards match."""
+    word = _HOME.sub("~", word)
+    yield word
+    if _WILDCARD.search(word) is None:
+        return
+    try:
+        alternatives = Globs.alternatives(word)
+    except GlobProblem:
+        return
+    for pattern in alternatives:
+        yield pattern
+        base = os.path.join(cwd, os.path.expanduser(pattern))  # noqa: PTH111, PTH118 - a pattern
+        yield from islice(glob.iglob(base), _MAX_EXPANDED)  # noqa: PTH207
+
+
+def _secret(name: str, cwd: Path, workspace: Workspace, subject: str) -> Effect | None:
+    try:
+        if not _is_suspect(name, cwd):
+            return None
+        path = workspace.resolve(name if name.startswith("~") else str(cwd / name))
+        effect = workspace.effect(EffectKind.READ, path, subject, name)
+    except (FileProblem, OSError, ValueError):
+        return None
+    return effect if effect.sensitive else None
+
+
+def _is_suspect(name: str, cwd: Path) -> bool:
+    """Look first at what costs little: nearly all words of commands name no secret."""
+    if not name or "\n" in name:
+        return False
+    path = os.path.normpath(absolute_path(name, cwd))
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of a text, thousands of times
+    except OSError:
+        found = None
+    if found is None and "/" not in name and "." not in name:
+        # Words such as `gcloud` are names of things too.
+        return False
+    if sensitivity(Path(path)):
+        return True
+    if found is None:
+        return False
+    several = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    real = os.path.realpath(path)
+    return several or (real != path and bool(sensitivity(Path(real))))
