@@ -337,3 +337,19 @@ def test_a_toml_file_among_tool_files_is_told_instead_of_being_passed_over(opta)
     listed = opta("tool list --trust")
     assert said in listed.err
     assert "good" in listed.out
+
+
+def test_an_alias_that_sets_what_its_tool_does_not_have_is_a_warning(opta):
+    opta.put(
+        "find.yaml",
+        "name: find\ndescription: D\nbash: grep -- {TEXT} f\ntags: [read]\n"
+        "parameters: {TEXT: {description: What, required: true}}\n",
+    )
+    alias = "name: todo\ndescription: D\ntype: alias\nbase-tool: find\ntags: [read]\n"
+    path = opta.put("todo.yaml", f"{alias}default-parameters: {{TEX: TODO}}\n")
+    said = opta("tool validate todo")
+    assert said.code == 0
+    place = "6:22: $.default-parameters.TEX"
+    assert f"{place}: find has no parameter TEX (did you mean TEXT?)" in said.out
+    path.write_text(f"{alias}default-parameters: {{TEXT: TODO}}\n")
+    assert opta("tool validate todo").out.startswith("todo: valid (")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -161,10 +161,12 @@ def _fix(file: ToolFile, data: bytes, context: Context) -> str:
 def _missing_tools(tool: ToolDefinition, tools: Mapping[str, ToolDefinition]) -> Iterator[_Note]:
     """Yield the tools that this one needs and nobody has, and rings of tools (X128, X129)."""
     match tool.action:
-        case AliasAction(base=base):
+        case AliasAction(base=base, defaults=defaults):
             message = _broken_chain(tool.name, base, tools) or _ring(tool.name, base, tools)
             if message:
                 yield _Note(("base-tool",), message)
+            else:
+                yield from _unknown_defaults(defaults, tools[base])
         case PlanAction(steps=steps):
             for position, step in enumerate(steps):
                 if not isinstance(step.command, UseTool):
@@ -203,6 +205,17 @@ def _used(tool: ToolDefinition | None) -> list[str]:
         case PlanAction(steps=steps):
             return [step.command.name for step in steps if isinstance(step.command, UseTool)]
     return []
+
+
+def _unknown_defaults(defaults: Iterable[str], base: ToolDefinition) -> Iterator[_Note]:
+    """Yield what an alias sets that its tool does not have; of other aliases nothing is known."""
+    if not isinstance(base.action, PlanAction) or not base.action.parameters:
+        return
+    known = base.action.parameters
+    for name in defaults:
+        if name not in known:
+            message = f"{base.name} has no parameter {name}{nearest(name, known)}"
+            yield _Note(("default-parameters", name), message, warning=True)
 
 
 def _broken_chain(name: str, base: str, tools: Mapping[str, ToolDefinition]) -> str:
