@@ -10,14 +10,18 @@ from agent.errors import USAGE, UserError
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
+from tools.permissions.trust import TrustReport
 from tools.sources.codex_config import user_config
 from tools.sources.files import SEVERAL, tool_places
 
 
-def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
-    """Read all settings. Raises UserError with the place of what is wrong."""
+def read_settings(root: Path, flags: dict[str, Any], *, trusted: TrustReport | None) -> Settings:
+    """Read all settings; of the project those that are `trusted`.
+
+    Raises UserError with the place of what is wrong.
+    """
     try:
-        return load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
+        return load_settings(root, trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
 

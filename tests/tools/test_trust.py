@@ -14,10 +14,11 @@ from tools.permissions.trust import (
     MAX_FILE_BYTES,
     MAX_FILES,
     ProjectFileError,
-    TrustStore,
+    Trust,
     inspect,
     read_project_file,
 )
+from tools.permissions.trust_store import TrustStore
 
 DEPLOY = {
     "name": "deploy",
@@ -77,13 +78,13 @@ def test_a_tool_file_that_cannot_be_parsed_is_shown_whole(project: Path) -> None
 
 def test_trust_holds_for_what_was_shown_until_it_changes(project: Path, store: TrustStore) -> None:
     report = inspect(project)
-    assert not store.trusted(report)
+    assert store.trust_of(report) is Trust.NOTHING
     store.grant(report)
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
     assert store.what_changed(inspect(project)) == ""
     (project / ".opta/tools/deploy.json").write_text(json.dumps(DEPLOY | {"command": "rm -rf ~"}))
     changed = inspect(project)
-    assert not store.trusted(changed)
+    assert store.trust_of(changed) is Trust.NOTHING
     diff = store.what_changed(changed)
     assert "-" + json.dumps(DEPLOY) in diff
     assert "rm -rf ~" in diff
@@ -98,29 +99,29 @@ def test_a_new_file_asks_again_and_the_diff_shows_it(
     store.grant(inspect(project))
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("evil: 1\n")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
     assert "+evil: 1" in store.what_changed(inspect(project))
     (project / path).unlink()
-    assert store.trusted(inspect(project)), "as it was trusted"
+    assert store.trust_of(inspect(project)).runs, "as it was trusted"
 
 
 def test_a_removed_or_renamed_file_asks_again(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     (project / ".opta/tools/deploy.json").rename(project / ".opta/tools/other.json")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_what_came_after_the_question_is_not_trusted(project: Path, store: TrustStore) -> None:
     report = inspect(project)
     (project / ".opta/config.yml").write_text("model: swapped\n")
     store.grant(report)
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_instructions_may_change_without_a_question(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     (project / "AGENTS.md").write_text("Be very nice.\n")
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
 
 
 def test_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) -> None:
@@ -130,10 +131,10 @@ def test_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) 
         (clone / ".opta/tools/deploy.json").write_text(json.dumps(DEPLOY))
         (clone / ".opta/config.yml").write_text("model: x\n")
         assert inspect(clone).digest == inspect(project).digest, "the same content"
-        assert not store.trusted(inspect(clone))
+        assert store.trust_of(inspect(clone)) is Trust.NOTHING
     link = project.parent / "link"
     link.symlink_to(project)
-    assert store.trusted(inspect(link)), "a link to the trusted directory is that directory"
+    assert store.trust_of(inspect(link)).runs, "a link to the trusted directory is that directory"
 
 
 def test_a_worktree_is_not_trusted_by_pointing_at_a_trusted_one(
@@ -145,7 +146,7 @@ def test_a_worktree_is_not_trusted_by_pointing_at_a_trusted_one(
     (worktree / ".opta").mkdir(parents=True)
     (worktree / ".git").write_text(f"gitdir: {project}/.git/worktrees/w\n")
     (worktree / ".opta/config.yml").write_text("model: x\n")
-    assert not store.trusted(inspect(worktree))
+    assert store.trust_of(inspect(worktree)) is Trust.NOTHING
 
 
 def test_a_damaged_record_trusts_nothing(project: Path, store: TrustStore, tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_damaged_record_trusts_nothing(project: Path, store: TrustStore, tmp_p
     (record,) = (tmp_path / "state" / "trust").iterdir()
     for damage in (b"", b"{", b"[]", b'"x"', b'{"path": 1}', b"\xff", b"null"):
         record.write_bytes(damage)
-        assert not store.trusted(inspect(project))
+        assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_records_are_private(project: Path, store: TrustStore, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_damaged_and_odd_files_are_shown_and_never_waited_for(
     assert files["nothing.json"].problem
     assert "sub" not in files
     store.grant(inspect(project))
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
 
 
 def test_a_linked_tool_is_bound_to_its_content_and_shown_as_a_link(
@@ -192,10 +193,11 @@ def test_a_linked_tool_is_bound_to_its_content_and_shown_as_a_link(
     target.write_text(json.dumps(DEPLOY))
     (project / ".opta/tools/link.json").symlink_to(target)
     report = inspect(project)
-    assert report.tool_files[1].text == f"link to {target}"
+    assert report.tool_files[1].text == f"link to {target}\n{json.dumps(DEPLOY)}"
+    assert report.tools[1].command == "bash scripts/deploy.sh"
     store.grant(report)
     target.write_text(json.dumps(DEPLOY | {"command": "id"}))
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_linked_settings_are_not_read(project: Path, tmp_path: Path) -> None:
@@ -239,8 +241,11 @@ def test_a_linked_config_toml_is_trusted_by_what_it_leads_to(
     (project / relative).symlink_to(target)
     report = inspect(project)
     (file,) = (file for file in report.settings if file.path == relative)
-    assert (file.text, file.problem) == (f"link to {target}", "")
+    assert (file.text, file.problem) == (
+        f"link to {target}\n[custom_tools.t]\ncommand = 'true'\n",
+        "",
+    )
     store.grant(report)
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
     target.write_text("[custom_tools.t]\ncommand = 'id'\n")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING

@@ -14,6 +14,7 @@ from agent.settings_keys import KEYS, keys_table
 from tests.support.tool_files import EXAMPLES
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict
+from tools.permissions.trust import inspect
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -42,7 +43,10 @@ def write(path: Path, text: str) -> None:
 
 def load(places, trusted=True, flags=None, environ=None) -> Settings:
     return load_settings(
-        places["root"], project_trusted=trusted, flags=flags or {}, environ=environ or {}
+        places["root"],
+        trusted=inspect(places["root"]) if trusted else None,
+        flags=flags or {},
+        environ=environ or {},
     )
 
 
@@ -342,7 +346,7 @@ def test_yaml_is_not_imported_while_there_is_no_file(places) -> None:
     code = (
         "import sys; from pathlib import Path; from agent.settings import load_settings\n"
         "flags = {'permissions.allow': ['x']}\n"
-        "load_settings(Path(), project_trusted=True, flags=flags, environ={})\n"
+        "load_settings(Path(), trusted=None, flags=flags, environ={})\n"
         "heavy = {'yaml', 'ruamel', 'jsonschema_rs', 'httpx2', 'rich', 'tools.registry'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
