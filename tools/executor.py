@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import BuiltinAction
+from tools.builtin.command_paths import guarded
 from tools.builtin.kit import Builtin, Services
 from tools.definition import (
     EffectKind,
@@ -143,7 +144,7 @@ class ToolExecutor:
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
-        return prepare_plan(
+        invocation = prepare_plan(
             resolved,
             root=self._services.workspace.root,
             child_env=self._services.child_env,
@@ -151,6 +152,7 @@ class ToolExecutor:
             observe=self._observe,
             by_hand=self._by_hand,
         )
+        return guarded(invocation)
 
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
         """Run one allowed call and turn every failure into a result."""
