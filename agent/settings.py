@@ -364,9 +364,18 @@ def _merge(layers: Iterable[_Layer]) -> dict[str, _Value]:
             if layer.place != "managed" and name in enforced:
                 said = f"{value.source}: {name} is ignored: {found['enforce'].source} enforces it"
                 layer.warnings.append(said)
+            elif layer.place == "project" and _raises(name, value, found):
+                said = f"{value.source}: {name} is ignored: a project may not raise it"
+                layer.warnings.append(f"{said} above that of {found[name].source}")
             else:
                 found[name] = _Value(value.value, value.source, rank)
     return found
+
+
+def _raises(name: str, value: _Value, found: Mapping[str, _Value]) -> bool:
+    """Tell whether a limit is higher than the one that stands (R26)."""
+    limit = name in KEYS and KEYS[name].limit and name in found
+    return bool(limit and value.value > found[name].value)
 
 
 def _api_key(values: dict[str, _Value], environ: Mapping[str, str]) -> str:

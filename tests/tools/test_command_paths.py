@@ -46,7 +46,9 @@ def project(tmp_path):
 
 
 @pytest.mark.parametrize("line", WRITING)
-async def test_a_command_that_names_a_protected_file_needs_a_person_in_every_mode(project, line):
+async def test_r27_a_command_that_names_a_protected_file_needs_a_person_in_every_mode(
+    project, line
+):
     project.gate.skip_permissions = True
     project.gate.approver = None
     project.rule(Verdict.ALLOW, "run_command")

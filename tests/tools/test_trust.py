@@ -76,7 +76,9 @@ def test_a_tool_file_that_cannot_be_parsed_is_shown_whole(project: Path) -> None
     assert inspect(project).tools[0].command == "{broken"
 
 
-def test_trust_holds_for_what_was_shown_until_it_changes(project: Path, store: TrustStore) -> None:
+def test_r25_trust_holds_for_what_was_shown_until_it_changes(
+    project: Path, store: TrustStore
+) -> None:
     report = inspect(project)
     assert store.trust_of(report) is Trust.NOTHING
     store.grant(report)
@@ -124,7 +126,7 @@ def test_instructions_may_change_without_a_question(project: Path, store: TrustS
     assert store.trust_of(inspect(project)).runs
 
 
-def test_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) -> None:
+def test_r25_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     for clone in (project / "vendor" / "clone", project.parent / "project-evil", project.parent):
         (clone / ".opta" / "tools").mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("columns", [20, 80])
-def test_the_description_lists_everything_by_content(project: Path, columns: int):
+def test_r24_r33_the_description_lists_everything_by_content(project: Path, columns: int):
     text = describe(inspect(project), "", columns, Colour.PLAIN)
     assert max(map(len, text.split("\n"))) <= columns
     joined = text.replace("\n", "")
