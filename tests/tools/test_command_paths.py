@@ -25,6 +25,7 @@ WRITING = [
     'touch ".g"it/config', "touch .gi\\t/config", "cat <<E > .git/config\nx\nE",
     "sort -o.git/config x", "find . -exec rm .git/config ;", "touch out/pre-commit",
     "if true; then rm .envrc; fi", "echo $(rm .git/config)", "git checkout -- .ci/run",
+    "cp x .g*/config", "rm .[a-z]pta/config.yml", "tee .mc?.json", "rm -rf .*",
     "git config core.pager x", "git config --unset core.pager", "git config set core.pager x",
     "git -C . config --global alias.x '!y'", "git config --edit", "git config user.name --add x",
 ]  # fmt: skip
@@ -33,6 +34,7 @@ READING = [
     "git diff -- .ci/run", "cat < .git/config", "head -5 .git/HEAD > out.txt", "make test",
     "echo 'see .git/config'", "test -f .git/config && echo yes", "rm src/git/config", "",
     "pytest tests/x.py::y -q",
+    "rm *.tmp", "cp .cache* x", "touch src/*", "ls .g*", "rm [abc].txt",
     "git config user.name", "git config --get core.pager", "git config list", "git config -l",
     "git log -- config", "git commit -m 'change .git'", "python -m x --out=build/y",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
 from tools.files.paths import absolute_path
-from tools.files.protected import protection
+from tools.files.protected import pattern_protection, protection
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
 _READERS = frozenset((
@@ -113,5 +113,8 @@ def _reason(word: str, cwd: Path) -> str:
     with suppress(OSError, ValueError):
         spelled = os.path.normpath(absolute_path(word, cwd))
         real = os.path.realpath(spelled)
-        return next(filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))), "")
+        return next(
+            filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))),
+            pattern_protection(word),
+        )
     return ""
