@@ -172,6 +172,23 @@ def uses_its_tools(root: Path) -> bool:
     return f"{TOOL}_json" in done.stdout
 
 
+def test_r23_a_batch_job_does_not_use_what_was_trusted_in_a_chat(project: Path) -> None:
+    trust(project)
+    (project / ".opta/config.yml").write_text("")
+    for flags, used in (
+        ([], False),
+        (["--dangerously-skip-permissions"], False),
+        (["--trust"], True),
+    ):
+        trust(project)
+        with ModelServer([say("Done.")]) as server:
+            opta("-p", "go", *flags, server=server, cwd=project)
+            (request,) = server.requests
+        names = [tool["function"]["name"] for tool in request.json["tools"]]
+        assert (f"{TOOL}_json" in names) is used
+        assert (MARK in json.dumps(request.json["messages"])) is used
+
+
 def test_r25_only_the_path_that_was_trusted_is_trusted(project: Path, tmp_path: Path) -> None:
     trust(project)
     assert uses_its_tools(project)

@@ -92,9 +92,9 @@ class Recorder:
 
     def prepare(self, call: ResolvedCall, services: Services) -> Invocation:
         async def run(grant: Grant, progress: object) -> ToolResult:
-            grant.check(call)
-            assert key_of(call) in self.allowed, "it ran before it was allowed"
             self.ran.append(key_of(call))
+            assert key_of(call) in self.allowed, "it ran before it was allowed"
+            grant.check(call)
             self.grants.append((grant, call))
             await asyncio.sleep(0)
             return ToolResult("ran")
