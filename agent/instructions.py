@@ -16,6 +16,7 @@ from pathlib import Path
 from prompts import load
 from tools import storage
 from tools.files.protected import sensitivity
+from tools.permissions.trust import MAX_FILE_BYTES
 
 FILE_NAME = "AGENTS.md"
 LIMIT_BYTES = 32_768
@@ -95,7 +96,10 @@ class ProjectInstructions:
 
         A link counts as what it leads to, which must not be a secret (R40).
         """
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError):
+            return False
         if not real.is_relative_to(self._root) or sensitivity(real):
             return False
         return not any(
@@ -110,11 +114,8 @@ class ProjectInstructions:
         return f'<instructions file="{shown}">\n{text}\n</instructions>' if text else ""
 
     def _read(self, path: Path) -> str:
-        if not path.is_file():
-            return ""
         try:
-            with path.open("rb") as file:
-                data = file.read(self._left + 1)
+            data = storage.read_regular(path, MAX_FILE_BYTES)
         except OSError:
             return ""
         text = data[: self._left].decode("utf-8", errors="replace").strip()

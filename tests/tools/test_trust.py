@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.instructions import ProjectInstructions
 from tests.support.soon import SOON_S
 from tools.permissions.trust import (
     MAX_FILE_BYTES,
@@ -251,3 +252,22 @@ def test_a_linked_config_toml_is_trusted_by_what_it_leads_to(
     assert store.trust_of(inspect(project)).runs
     target.write_text("[custom_tools.t]\ncommand = 'id'\n")
     assert store.trust_of(inspect(project)) is Trust.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [("CLAUDE.md", "Be brief.\n"), ("../secret", "leads out of the project"), ("AGENTS.md", "")],
+)
+def test_r24_linked_instructions_are_shown_as_they_are_told(
+    project: Path, target: str, shown: str
+) -> None:
+    (project / "CLAUDE.md").write_text("Be brief.\n")
+    (project.parent / "secret").write_text("outside\n")
+    (project / "AGENTS.md").unlink()
+    (project / "AGENTS.md").symlink_to(target)
+    question = inspect(project).instructions
+    told = ProjectInstructions(project, trusted=lambda: True).at_start()
+    assert shown in question
+    assert question, "a link is never silent"
+    assert ("Be brief." in told) == (target == "CLAUDE.md")
+    assert "outside" not in question + told

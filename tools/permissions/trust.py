@@ -263,8 +263,14 @@ def _tool(file: ProjectFile, tool: ToolDefinition) -> ProjectTool:
 
 
 def _instructions(root: Path) -> str:
+    """Read AGENTS.md as it is told to the model: through a link that stays in the project."""
+    path = root / INSTRUCTIONS
     try:
-        data = read_project_file(root, INSTRUCTIONS)
-    except ProjectFileError as error:
-        return str(error)
-    return "" if data is None else data.decode("utf-8", "backslashreplace")
+        if not path.resolve().is_relative_to(root):
+            return f"{INSTRUCTIONS} is not used: it leads out of the project"
+        return _decoded(storage.read_regular(path, MAX_FILE_BYTES))
+    except FileNotFoundError:
+        return ""
+    except (OSError, RuntimeError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else "it leads back to itself"
+        return f"{INSTRUCTIONS} is not used: {reason}"
