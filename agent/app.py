@@ -89,7 +89,7 @@ def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
 
     def save_switch(name: str, on: bool) -> Path:
         unchanged = trust.changed() is None
-        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.trust.reads)
+        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.level.reads)
         if unchanged:
             trust.take_own_change(saved)
         return saved
@@ -102,7 +102,7 @@ def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
     )
 
     def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
-        project = trust.root if trust.trust.runs else None
+        project = trust.root if trust.level.runs else None
         files.places = tool_files(project, codex_file)
         return files.load()
 
@@ -130,7 +130,7 @@ def build_chat(
     log.install(_redact(settings))
     registry = build_registry(trust, settings)
     instructions = ProjectInstructions(
-        root, trusted=lambda: trust.trust.reads, user_file=storage.config_dir() / FILE_NAME
+        root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
     )
     builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))

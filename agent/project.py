@@ -69,31 +69,31 @@ class ProjectTrust:
     and `holds` what of it a file is (R25).
     """
 
-    def __init__(self, report: TrustReport, trust: Trust, *, watched: bool) -> None:
+    def __init__(self, report: TrustReport, level: Trust, *, watched: bool) -> None:
         """Take the person's word for what the report shows.
 
         What is not `watched` asks no question in this session: the person has refused it.
         """
         self.root = report.root
-        self.trust = trust
+        self.level = level
         self.report = report
         self._watched = watched
 
     @property
     def settings(self) -> TrustReport | None:
         """What holds the settings that count; None where none does."""
-        return self.report if self.trust.reads else None
+        return self.report if self.level.reads else None
 
     def holds(self, path: Path, sha256: str) -> bool:
         """Tell whether a file of the project has the content that was trusted."""
-        return self.trust.runs and self.report.holds(path, sha256)
+        return self.level.runs and self.report.holds(path, sha256)
 
     def changed(self) -> TrustReport | None:
         """Return what the project brings now, if that is not what was trusted."""
         if not self._watched:
             return None
         report = project_report(self.root)
-        if self.trust is Trust.NOTHING:
+        if self.level is Trust.NOTHING:
             return report if report.anything else None
         return report if report.digest != self.report.digest else None
 
@@ -105,7 +105,7 @@ class ProjectTrust:
         """Take the person's answer to a change. Raises StorageError, ProjectFileError."""
         if trust.reads:
             TrustStore(storage.state_dir()).grant(report, trust)
-        self.trust = trust
+        self.level = trust
         self.report = report
         self._watched = trust.reads
 

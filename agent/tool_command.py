@@ -72,7 +72,7 @@ def _before_dashes(words: Sequence[str]) -> int:
 def _context(out: TextIO, parsed: Parsed) -> Context:
     root = project_root(parsed.options.get("--directory"))
     trust = trust_in(root, given=parsed.flag("--trust"))
-    trusted = trust.trust.runs
+    trusted = trust.level.runs
     flags = {name: parsed.options.get(f"--{name.replace('_', '-')}") for name in CODEX_FLAGS}
     settings = read_settings(root, flags, trusted=trust.settings)
     store = ToolStore(root, tool_files(root, codex_config(settings)), settings.profile)

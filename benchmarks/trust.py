@@ -52,7 +52,7 @@ def _check(project: Path) -> dict[str, float]:
     from agent.project import trust_in
 
     def check() -> None:
-        if not trust_in(project, given=False).trust.runs:
+        if not trust_in(project, given=False).level.runs:
             raise RuntimeError("the project is not trusted")
 
     def read() -> None:

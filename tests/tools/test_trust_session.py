@@ -79,12 +79,12 @@ def test_r25_a_switch_of_the_person_takes_no_other_change_along(root):
 
 def test_r24_without_running_settings_count_and_tools_do_not(root):
     trust = remembered(root, Trust.READING)
-    assert trust.trust is Trust.READING
+    assert trust.level is Trust.READING
     assert read_settings(root, {}, trusted=trust.settings).model == "shown"
     registry = tools_of(trust)
     assert custom(registry) == []
     registry.switch("git", False)
-    assert trust_in(root, given=False).trust is Trust.READING, "a switch gives no more trust"
+    assert trust_in(root, given=False).level is Trust.READING, "a switch gives no more trust"
     tool(root, "other", "true")
     report = trust.changed()
     assert report is not None, "and a change asks again"
@@ -94,7 +94,7 @@ def test_r24_without_running_settings_count_and_tools_do_not(root):
 def test_r22_what_appears_in_a_project_without_anything_is_not_used_before_it_is_trusted(tmp_path):
     trust = trust_in(tmp_path, given=False)
     registry = tools_of(trust)
-    assert trust.trust is Trust.NOTHING
+    assert trust.level is Trust.NOTHING
     assert trust.changed() is None
     tool(tmp_path, "late", "true")
     registry.refresh()
@@ -108,9 +108,9 @@ def test_r22_what_appears_in_a_project_without_anything_is_not_used_before_it_is
 def test_r23_a_batch_job_does_not_use_what_was_trusted_in_a_chat(root):
     remembered(root)
     batch = trust_in(root, given=False, remembered=False)
-    assert batch.trust is Trust.NOTHING
+    assert batch.level is Trust.NOTHING
     assert custom(tools_of(batch)) == []
-    assert trust_in(root, given=True, remembered=False).trust is Trust.RUNNING
+    assert trust_in(root, given=True, remembered=False).level is Trust.RUNNING
 
 
 def test_trusted_by_flag_even_what_is_too_much_to_show_is_used(tmp_path):
@@ -129,4 +129,4 @@ def test_very_large_files_together_are_not_all_read(tmp_path):
     report = inspect(tmp_path)
     assert not report.complete
     assert sum(len(file.data) for file in report.files) <= MAX_BYTES
-    assert trust_in(tmp_path, given=False).trust is Trust.NOTHING
+    assert trust_in(tmp_path, given=False).level is Trust.NOTHING
