@@ -41,11 +41,11 @@ from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.mode import Mode
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
-from tools.permissions.trust import TrustReport
+from tools.permissions.trust import ProjectFileError, Trust, TrustReport
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
 from tools.sources.files import ToolFiles
 
-AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[bool]]
+AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
 
 DEFAULT_WINDOW_TOKENS = 128_000
@@ -88,23 +88,27 @@ class Options:
 def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
     """Make the registry of all tools; no tool file is read yet.
 
-    Project files count only while `trust` is given: a refresh looks again. Raises UserError for a
+    Project files count only while they are trusted: a refresh looks again. Raises UserError for a
     chosen `config.toml` that does not exist.
     """
     from agent.settings_edit import set_tool_switch
 
     def save_switch(name: str, on: bool) -> Path:
-        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.given)
-        trust.take_own_change()
+        unchanged = trust.changed() is None
+        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.level.reads)
+        if unchanged:
+            trust.take_own_change(saved)
         return saved
 
     codex_file = codex_config(settings)
     builtins = [builtin.definition for builtin in all_builtins()]
     taken = wire_names(builtins)
-    files = ToolFiles([], settings.profile, lambda name: refused_name(name, taken))
+    files = ToolFiles(
+        [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds
+    )
 
     def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
-        project = trust.root if trust.given else None
+        project = trust.root if trust.level.runs else None
         files.places = tool_files(project, codex_file)
         return files.load()
 
@@ -128,10 +132,10 @@ def build_chat(
     `approver` and `ask_trust` None mean that nobody can be asked. Raises UserError.
     """
     root = trust.root
-    settings = read_settings(root, options.flags, trusted=trust.given)
+    settings = read_settings(root, options.flags, trusted=trust.settings)
     registry = build_registry(trust, settings)
     instructions = ProjectInstructions(
-        root, trusted=lambda: trust.given, user_file=storage.config_dir() / FILE_NAME
+        root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
     )
     builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
@@ -198,9 +202,13 @@ async def _check_project(trust: ProjectTrust, ask: AskTrust | None) -> str:
     report = trust.changed()
     if report is None:
         return ""
-    given = ask is not None and await ask(report, trust.difference(report))
-    trust.settle(report, given=given)
-    if given:
+    answer = Trust.NOTHING if ask is None else await ask(report, trust.difference(report))
+    try:
+        trust.settle(report, answer)
+    except ProjectFileError as error:
+        trust.settle(report, Trust.NOTHING)
+        return str(error)
+    if answer.reads:
         return ""
     return "the project's tools and settings have changed: until they are trusted none is used"
 

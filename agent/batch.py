@@ -17,7 +17,7 @@ from agent.chat import Chat
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
 from agent.events import Level, TurnEnd
 from agent.loop import TurnOutcome
-from agent.project import ProjectTrust, project_report, project_root
+from agent.project import project_root, trust_in
 from agent.ui.batch import (
     BatchFrontEnd,
     JsonFrontEnd,
@@ -41,10 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     front_end = _front_end(arguments.output_format)
     root = project_root(arguments.directory)
     options = Options.of(arguments)
-    chat = build_chat(ProjectTrust(root, given=arguments.trust), options)
+    trust = trust_in(root, given=arguments.trust, remembered=False)
+    chat = build_chat(trust, options)
     chat.show_on(front_end.emit)
     _reopen(chat, arguments)
-    if not arguments.trust and project_report(root).anything:
+    if not arguments.trust and trust.report.anything:
         chat.notice(
             "this directory is not trusted: its own tools, settings and AGENTS.md are not used; "
             "--trust uses them for this run",

@@ -13,6 +13,7 @@ from agent.redaction import Redactor, configured_secrets
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
+from tools.permissions.trust import TrustReport
 from tools.sources.codex_config import user_config
 from tools.sources.files import SEVERAL, tool_places
 
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from tools.engine.isolation.choice import Isolation
 
 
-def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
-    """Read all settings, and keep their secrets out of the log.
+def read_settings(root: Path, flags: dict[str, Any], *, trusted: TrustReport | None) -> Settings:
+    """Read all settings, of the project those that are `trusted`; keep secrets out of the log.
 
     Raises UserError with the place of what is wrong.
     """
     try:
-        settings = load_settings(root, project_trusted=trusted, flags=flags, environ=os.environ)
+        settings = load_settings(root, trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
     log.install(Redactor(configured_secrets(settings, os.environ)))

@@ -56,7 +56,9 @@ class MessageContext:
             self._add_output(json.loads(call.arguments_json)["command"], result)
 
     def _add_output(self, command: str, result: ToolResult) -> None:
-        self._waiting.append(f"<user_command>\n$ {command}\n{result.text}\n</user_command>")
+        # What a command printed must not end the mark and go on as the person's own words (R30).
+        output = result.text.replace("</user_command", "<\\/user_command")
+        self._waiting.append(f"<user_command>\n$ {command}\n{output}\n</user_command>")
 
     def standing(self) -> str:
         """Return what a conversation begins with; instructions count as not told before."""

@@ -14,7 +14,7 @@ from agent.configuration import isolation_of, read_settings
 from agent.errors import UserError
 from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest
-from agent.project import ProjectTrust, is_trusted, project_report
+from agent.project import ProjectTrust, trust_in
 from agent.settings import Settings
 from tools import storage
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
@@ -48,34 +48,40 @@ def diagnose(
     """
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     found = Diagnosis({"version": version, "python": platform.python_version(), "system": system})
-    settings = _settings(found, root, flags, trust=trust)
+    try:
+        project = trust_in(root, given=trust)
+    except (UserError, storage.StorageError) as error:
+        return _stopped(found, [], error)
+    settings = _settings(found, project, flags)
     if settings is not None:
         _isolation(found, root, settings)
-        _tools(found, root, settings, trusted=found.project["trusted"])
+        _tools(found, project, settings)
         _model(found, settings, online=online)
     return found
 
 
-def _settings(
-    found: Diagnosis, root: Path, flags: dict[str, Any], *, trust: bool
-) -> Settings | None:
+def _stopped(found: Diagnosis, files: list[str], error: Exception) -> Diagnosis:
+    found.settings = {"files": files, "problems": [str(error)]}
+    found.problems.append(str(error))
+    return found
+
+
+def _settings(found: Diagnosis, trust: ProjectTrust, flags: dict[str, Any]) -> Settings | None:
     files = []
     try:
         own = [storage.global_dir() / "config.yml", storage.config_dir() / "config.yml"]
         files = [str(path) for path in own if path.is_file()]
-        trusted = trust or is_trusted(root, may_ask=False)
-        report = project_report(root)
+        report = trust.report
         found.project = {
-            "directory": str(root),
-            "trusted": trusted,
+            "directory": str(trust.root),
+            "trusted": trust.level.runs,
             "brings": [file.path for file in report.files],
         }
-        if trusted:
-            files += [str(root / file.path) for file in report.settings]
-        settings = read_settings(root, flags, trusted=trusted)
+        if trust.level.reads:
+            files += [str(trust.root / file.path) for file in report.settings]
+        settings = read_settings(trust.root, flags, trusted=trust.settings)
     except (UserError, storage.StorageError) as error:
-        found.settings = {"files": files, "problems": [str(error)]}
-        found.problems.append(str(error))
+        _stopped(found, files, error)
         return None
     found.settings = {
         "files": files,
@@ -119,9 +125,9 @@ def _row(level: Level, proof: Proof, chosen: bool) -> JsonObject:
     }  # fmt: skip
 
 
-def _tools(found: Diagnosis, root: Path, settings: Settings, *, trusted: bool) -> None:
+def _tools(found: Diagnosis, trust: ProjectTrust, settings: Settings) -> None:
     try:
-        registry = build_registry(ProjectTrust(root, given=trusted), settings)
+        registry = build_registry(trust, settings)
         registry.refresh()
         problems = [str(problem) for problem in registry.problems]
         enabled = sum(entry.enabled for entry in registry.entries())

@@ -9,17 +9,26 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompts import load
-from tools.engine.output import visible
-from tools.storage import read_regular
+from tools import storage
+from tools.files.protected import sensitivity
+from tools.permissions.trust import MAX_FILE_BYTES
 
 FILE_NAME = "AGENTS.md"
-_GIT_FILE_BYTES = 4096
 LIMIT_BYTES = 32_768
 """Of all instruction files of a session together, as other agents take it."""
+
+_OTHERS = frozenset(
+    ("node_modules", "site-packages", ".venv", "venv", "vendor", "bower_components")
+)
+"""Directories whose content other people wrote: trust in the project is not trust in them."""
+
+_HEAD_BYTES = 1024
+_BRANCH = re.compile(r"ref: refs/heads/([^\s~^:?*\[\\]{1,200})")
 
 
 def environment_text(root: Path) -> str:
@@ -78,20 +87,35 @@ class ProjectInstructions:
                 continue
             self._told.add(directory)
             path = directory / FILE_NAME
-            if path.resolve().is_relative_to(self._root):
+            if self._is_own(path):
                 texts.append(self._marked(path, str(path.relative_to(self._root))))
         return "\n\n".join(filter(None, texts))
+
+    def _is_own(self, path: Path) -> bool:
+        """True for a file of the project itself, not of a clone, submodule or package in it (R25).
+
+        A link counts as what it leads to, which must not be a secret (R40).
+        """
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError):
+            return False
+        if not real.is_relative_to(self._root) or sensitivity(real):
+            return False
+        return not any(
+            parent.name in _OTHERS or os.path.lexists(parent / ".git")
+            for place in (path, real)
+            for parent in place.parents
+            if parent != self._root and parent.is_relative_to(self._root)
+        )
 
     def _marked(self, path: Path, shown: str) -> str:
         text = self._read(path)
         return f'<instructions file="{shown}">\n{text}\n</instructions>' if text else ""
 
     def _read(self, path: Path) -> str:
-        if not path.is_file():
-            return ""
         try:
-            with path.open("rb") as file:
-                data = file.read(self._left + 1)
+            data = storage.read_regular(path, MAX_FILE_BYTES)
         except OSError:
             return ""
         text = data[: self._left].decode("utf-8", errors="replace").strip()
@@ -105,8 +129,10 @@ def _git_line(root: Path) -> str:
     for directory in (root, *root.parents):
         reference = _head(directory / ".git")
         if reference:
-            branch = reference.removeprefix("ref: refs/heads/")
-            return f"Git branch at start: {branch}" if branch != reference else "Git: no branch"
+            # The file may hold anything: only what can be a branch goes to the model.
+            branch = _BRANCH.fullmatch(reference)
+            named = branch is not None and branch[1].isprintable()
+            return f"Git branch at start: {branch[1]}" if branch and named else "Git: no branch"
     return "Git: not a repository"
 
 
@@ -114,14 +140,14 @@ def _head(git: Path) -> str:
     """Return the content of HEAD; `git` is a directory, or in a linked worktree a file."""
     try:
         if git.is_file():
-            git = git.parent / _line(git).removeprefix("gitdir:").strip()
-        head = git / "HEAD"
-        return _line(head) if head.is_file() else ""
+            place = _text(git).removeprefix("gitdir:").strip()
+            if place.startswith(("//", "\\\\")):
+                return ""  # On Windows merely looking there would log in to another machine.
+            git = git.parent / place
+        return _text(git / "HEAD")
     except (OSError, ValueError):
         return ""
 
 
-def _line(file: Path) -> str:
-    """Return the one line of a file of git's, as text that only says what it says."""
-    text = read_regular(file, _GIT_FILE_BYTES).decode("utf-8", "replace")
-    return visible(text.strip().partition("\n")[0])
+def _text(path: Path) -> str:
+    return storage.read_regular(path, _HEAD_BYTES).decode().strip()

@@ -24,17 +24,17 @@ from tools import storage
 if TYPE_CHECKING:
     from agent.chat import Chat
     from agent.project import ProjectTrust
-    from tools.permissions.trust import TrustReport
+    from tools.permissions.trust import Trust, TrustReport
 
 LISTED_SESSIONS = 30
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Open the chat; return the exit code. Raises UserError."""
-    from agent.project import ProjectTrust, is_trusted, project_root
+    from agent.project import project_root, trust_in
 
     root = project_root(arguments.directory)
-    trust = ProjectTrust(root, given=arguments.trust or is_trusted(root))
+    trust = trust_in(root, given=arguments.trust, may_ask=True)
     return asyncio.run(_run(trust, arguments))
 
 
@@ -127,18 +127,15 @@ class Port:
         except UserError as error:
             self.repl.show(str(error))
 
-    async def ask_trust(self, report: TrustReport, changed: str) -> bool:
-        """Show what of the project has changed and ask whether to trust that, too."""
+    async def ask_trust(self, report: TrustReport, changed: str) -> Trust:
+        """Show what of the project has changed and ask how far to trust that, too."""
         from agent.ui.ansi import Colour
-        from agent.ui.menu import Option
-        from agent.ui.trust import SHOWN_COLUMNS, describe
+        from agent.ui.trust import SHOWN_COLUMNS, answers, describe
+        from tools.permissions.trust import Trust
 
         self.repl.show(describe(report, changed, SHOWN_COLUMNS, Colour.PLAIN))
-        options = [
-            Option(False, "no, go on without the project's tools and settings", "n"),
-            Option(True, "yes, trust exactly this", "y"),
-        ]
-        return bool(await self.repl.select("Trust what has changed?", options))
+        options = answers("go on without the project's tools and settings")
+        return await self.repl.select("Trust what has changed?", options) or Trust.NOTHING
 
     def status(self) -> StatusLine:
         """What the bottom line shows."""

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from agent import session
 from agent.configuration import read_settings
 from agent.errors import DONE, NEEDS_PERMISSION, USAGE, UserError
-from agent.project import is_trusted, project_root
+from agent.project import project_root, trust_in
 from agent.session import SessionError
 from agent.settings import Settings, SettingsError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
@@ -303,8 +303,7 @@ def _gate(rules: Any, root: Path, **more: Any) -> PermissionGate:
 
 
 def _settings(args: argparse.Namespace, root: Path) -> Settings:
-    trusted = args.trust or is_trusted(root, may_ask=False)
-    return read_settings(root, {}, trusted=trusted)
+    return read_settings(root, {}, trusted=trust_in(root, given=args.trust).settings)
 
 
 def _named(rule: Rule | None) -> str:

@@ -20,10 +20,10 @@ from tools import storage
 from tools.confinement import IsolationSettings, Sandboxing
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
-from tools.permissions.trust import ProjectFileError, read_project_file
 from tools.permissions.worktree import main_worktree
 
 if TYPE_CHECKING:
+    from tools.permissions.trust import TrustReport
     from tools.registry import ToolSettings
     from tools.yamltext import Document
 
@@ -98,15 +98,15 @@ class Settings:
 def load_settings(
     project: Path,
     *,
-    project_trusted: bool,
+    trusted: TrustReport | None,
     flags: Mapping[str, Any],
     environ: Mapping[str, str],
 ) -> Settings:
     """Read all layers for the work in `project`.
 
     `flags` maps names of settings (`model`, `permissions.allow`, `auto_approve`, …) to what the
-    command line said; None and empty lists say nothing. Nothing of the project is read unless
-    `project_trusted`. Raises SettingsError, StorageError.
+    command line said; None and empty lists say nothing. Of the project counts what the report holds
+    that was `trusted`, nothing of it is read here. Raises SettingsError, StorageError.
     """
     root = project.resolve()
     managed = _Layer("managed")
@@ -115,8 +115,8 @@ def load_settings(
     theirs = _Layer("project")
     _read_own(managed, storage.global_dir() / "config.yml", root, None)
     _read_own(user, storage.config_dir() / "config.yml", root, mine)
-    if project_trusted:
-        _read_project(theirs, root)
+    if trusted is not None:
+        _read_project(theirs, trusted)
     layers = [managed, user, mine, theirs, _environment(environ), _flags(flags)]
     return _settings(_merge(layers), layers, environ)
 
@@ -306,17 +306,21 @@ def _own_bytes(path: Path) -> bytes | None:
         ) from None
 
 
-def _read_project(layer: _Layer, root: Path) -> None:
+def _read_project(layer: _Layer, trusted: TrustReport) -> None:
+    files = {file.path: file for file in trusted.settings}
     for relative, tools_only in ((".mimir/config.yml", True), (".opta/config.yml", False)):
+        file = files.get(relative)
+        if file is None:
+            continue
         try:
-            data = read_project_file(root, relative)
-            if data is None:
-                continue
-            reader = _FileReader(layer, _parsed(data, root / relative), relative, root)
+            if file.problem:
+                raise SettingsError(file.problem)
+            document = _parsed(file.data, trusted.root / relative)
+            reader = _FileReader(layer, document, relative, trusted.root)
             reader.read_tools_only() if tools_only else reader.read(None)
-        except (ProjectFileError, SettingsError) as error:
+        except SettingsError as error:
             if not tools_only:
-                raise SettingsError(str(error)) from None
+                raise
             layer.warnings.append(f"{error} (ignored)")
 
 
@@ -370,9 +374,18 @@ def _merge(layers: Iterable[_Layer]) -> dict[str, _Value]:
             if layer.place != "managed" and name in enforced:
                 said = f"{value.source}: {name} is ignored: {found['enforce'].source} enforces it"
                 layer.warnings.append(said)
+            elif layer.place == "project" and _raises(name, value, found):
+                said = f"{value.source}: {name} is ignored: a project may not raise it"
+                layer.warnings.append(f"{said} above that of {found[name].source}")
             else:
                 found[name] = _Value(value.value, value.source, rank)
     return found
+
+
+def _raises(name: str, value: _Value, found: Mapping[str, _Value]) -> bool:
+    """Tell whether a limit is higher than the one that stands (R26)."""
+    limit = name in KEYS and KEYS[name].limit and name in found
+    return bool(limit and value.value > found[name].value)
 
 
 def _api_key(values: dict[str, _Value], environ: Mapping[str, str]) -> str:

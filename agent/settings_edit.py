@@ -10,7 +10,8 @@ from typing import Any
 from agent.settings import SettingsError, is_entry_for
 from tools import storage
 from tools.permissions.rules import Rule, Verdict
-from tools.permissions.trust import ProjectFileError, TrustStore, inspect, read_project_file
+from tools.permissions.trust import ProjectFileError, inspect, read_project_file
+from tools.permissions.trust_store import TrustStore
 from tools.permissions.worktree import main_worktree
 from tools.yamltext import DocumentError, parse
 
@@ -37,16 +38,16 @@ def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool
     try:
         trust = TrustStore(storage.state_dir())
         before = inspect(root)
-        stored = trust.trusted(before)
+        stored = trust.trust_of(before)
         present = any(file.path == _PROJECT_FILE for file in before.settings)
-        if not (stored or (project_trusted and present)):
+        if not (stored.reads or (project_trusted and present)):
             return _edit_user_file(lambda data: _switch(_entry(data, root), name, on))
         path = root / _PROJECT_FILE
         _edit_project_file(root, lambda data: _switch(data, name, on))
-        if stored:
+        if stored.reads:
             after = inspect(root)
             if _others(before) == _others(after):
-                trust.grant(after)
+                trust.grant(after, stored)
     except (storage.StorageError, ProjectFileError, SettingsError) as error:
         raise SettingsWriteError(str(error)) from error
     return path

@@ -31,7 +31,7 @@ class Key:
     """One setting. `env` are variables, the strongest first; `flag` is the command-line option.
 
     `file` False means that no settings file may hold it; `project` False that a project's file
-    may not (R26): it is ignored there, with a notice.
+    may not (R26): it is ignored there, with a notice. A project may lower a `limit`, not raise it.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Key:
     file: bool = True
     project: bool = True
     managed_only: bool = False
+    limit: bool = False
 
     @property
     def allowed(self) -> str:
@@ -95,11 +96,11 @@ _ALL = (
     ),
     Key(
         "max_turns", Kind.INTEGER, None, "requests to the model for one prompt",
-        env=("OPTA_MAX_TURNS",), flag="--max-turns",
+        env=("OPTA_MAX_TURNS",), flag="--max-turns", limit=True,
     ),
     Key(
         "max_tokens_total", Kind.INTEGER, None, "tokens after which no further request is sent",
-        env=("OPTA_MAX_TOKENS_TOTAL",), flag="--max-tokens-total",
+        env=("OPTA_MAX_TOKENS_TOTAL",), flag="--max-tokens-total", limit=True,
     ),
     Key("price_input", Kind.PRICE, None, "dollars per million input tokens"),
     Key("price_output", Kind.PRICE, None, "dollars per million output tokens"),
@@ -167,7 +168,10 @@ _ALL = (
     ),
     Key("tools.showTokenCosts", Kind.SWITCH, True, "show token costs in /tools"),
     Key("tools.autoLoadCustomTools", Kind.SWITCH, True, "load custom tools"),
-    Key("tools.maxExecutionTime", Kind.INTEGER, None, "longest time of any tool, in ms"),
+    Key(
+        "tools.maxExecutionTime", Kind.INTEGER, None, "longest time of any tool, in ms",
+        limit=True,
+    ),
     Key("tools.maxCustomTools", Kind.INTEGER, 10, "custom tools the model may see"),
     Key(
         "config_home", Kind.TEXT, "", "directory whose config.toml has custom tools of Codex",

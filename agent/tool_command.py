@@ -14,7 +14,7 @@ from agent.configuration import codex_config, read_settings, tool_files
 from agent.errors import USAGE, UserError
 from agent.flags import CODEX_FLAGS
 from agent.help_command import page
-from agent.project import is_trusted, project_root
+from agent.project import project_root, trust_in
 from tools import storage
 from tools.commands import tool as commands
 from tools.commands.tool.kit import CommandError, Context, PersonExecutor
@@ -71,9 +71,10 @@ def _before_dashes(words: Sequence[str]) -> int:
 
 def _context(out: TextIO, parsed: Parsed) -> Context:
     root = project_root(parsed.options.get("--directory"))
-    trusted = parsed.flag("--trust") or is_trusted(root, may_ask=False)
+    trust = trust_in(root, given=parsed.flag("--trust"))
+    trusted = trust.level.runs
     flags = {name: parsed.options.get(f"--{name.replace('_', '-')}") for name in CODEX_FLAGS}
-    settings = read_settings(root, flags, trusted=trusted)
+    settings = read_settings(root, flags, trusted=trust.settings)
     store = ToolStore(root, tool_files(root, codex_config(settings)), settings.profile)
 
     def executor(tool: ToolDefinition, observe: Observe | None, by_hand: bool) -> PersonExecutor:

@@ -10,7 +10,7 @@ from agent.app import build_registry, build_tools_command
 from agent.configuration import read_settings
 from agent.errors import UserError
 from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags
-from agent.project import ProjectTrust, is_trusted, project_root
+from agent.project import project_root, trust_in
 from tools.commands import tools as command
 from tools.cost import form_of
 from tools.engine.output import visible
@@ -32,14 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """Carry it out; return the exit code. Raises UserError."""
     root = project_root(arguments.directory)
-    trusted = arguments.trust or is_trusted(root, may_ask=False)
+    trust = trust_in(root, given=arguments.trust)
     names = ("model", "base_url", "api", *CODEX_FLAGS)
     flags = {name: getattr(arguments, name) for name in names}
-    settings = read_settings(root, flags, trusted=trusted)
+    settings = read_settings(root, flags, trusted=trust.settings)
     for text in settings.warnings:
         sys.stderr.write(f"opta: {visible(text)}\n")
     tools = build_tools_command(
-        build_registry(ProjectTrust(root, given=trusted), settings),
+        build_registry(trust, settings),
         settings,
         lambda: form_of(settings.model),
         called="opta tools",

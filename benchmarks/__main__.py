@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks import measure, tool_figures
+from benchmarks import measure, tool_figures, trust
 from benchmarks.bench import CLIENTS, OPTA, Bench, Figure
 
 
@@ -92,7 +92,7 @@ FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
     for function in (
         version, prompt, hello, loop50, stream, par8, bigout, long300, tokens,
         tool_figures.toolstep, tool_figures.toolrun, tool_figures.toolfiles,
-        tool_figures.toolplan, tool_figures.tooloutput,
+        tool_figures.toolplan, tool_figures.tooloutput, trust.trustcheck,
     )
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import BuiltinAction
+from tools.builtin.command_paths import guarded
 from tools.builtin.command_secrets import named_secrets, secrets_of_values
 from tools.builtin.kit import Builtin, Services
 from tools.definition import (
@@ -168,7 +169,7 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        return self._with_named_secrets(resolved, plan)
+        return self._with_named_secrets(resolved, guarded(plan))
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""

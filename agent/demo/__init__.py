@@ -16,7 +16,7 @@ from agent.chat import Chat
 from agent.errors import DONE, FAILED, INTERRUPTED, UserError
 from agent.events import TurnEnd
 from agent.interactive import Port, show
-from agent.project import ProjectTrust
+from agent.project import trust_in
 from agent.ui.wrap import columns_of, wrap
 from tools.engine.process import settle
 
@@ -87,7 +87,7 @@ async def _print_it(root: Path, options: Options, out: TextIO, yes: bool) -> Tur
     from agent.ui.plain import PlainFrontEnd
 
     front_end = PlainFrontEnd(out, "--yes" if yes else "there is no terminal to ask in")
-    chat = build_chat(ProjectTrust(root, given=True), options, approver=front_end)
+    chat = build_chat(trust_in(root, given=True), options, approver=front_end)
     chat.show_on(front_end.emit)
     try:
         await chat.say(TASK)
@@ -105,7 +105,7 @@ async def _show_it(root: Path, options: Options) -> TurnEnd | None:
     repl = Repl(
         root=root,
         warm_up=port.opener(
-            lambda: build_chat(ProjectTrust(root, given=True), options, approver=repl),
+            lambda: build_chat(trust_in(root, given=True), options, approver=repl),
             lambda chat: chat.show_on(repl.emit),
         ),
     )

@@ -11,7 +11,7 @@ from agent.ui.screen import make_output
 from agent.ui.select import select
 from agent.ui.wrap import wrap
 from tools.engine.output import has_unseen, visible
-from tools.permissions.trust import ProjectFile, TrustReport
+from tools.permissions.trust import ProjectFile, Trust, TrustReport
 
 SHOWN_INSTRUCTIONS = 40
 """How many lines of AGENTS.md are shown: it tells the model something, it runs nothing."""
@@ -20,22 +20,32 @@ SHOWN_COLUMNS = 100
 """For how wide a terminal a change is described in the chat, which wraps it again."""
 
 
-def ask_for_trust(report: TrustReport, changed: str) -> bool:
-    """Ask the person; True when they trust exactly what they were shown.
+def answers(without: str) -> list[Option[Trust]]:
+    """Return the answers to the question of trust, no first; `without` says what no means."""
+    return [
+        Option(Trust.NOTHING, f"no, {without}", "n"),
+        Option(
+            Trust.READING,
+            "read only: its settings and AGENTS.md count, none of its tools is used",
+            "r",
+        ),
+        Option(Trust.RUNNING, "yes, trust exactly this, its tools too", "y"),
+    ]
+
+
+def ask_for_trust(report: TrustReport, changed: str) -> Trust:
+    """Ask the person how far they trust exactly what they are shown.
 
     `changed` is the diff to what they trusted before, empty when they never did. The answer is no
     when there is no terminal to ask in.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
+        return Trust.NOTHING
     columns = make_output().get_size().columns
     sys.stdout.write(describe(report, changed, columns, detect()) + "\n")
     sys.stdout.flush()
-    options = [
-        Option(False, "no, work here without it: nothing of the project runs or counts", "n"),
-        Option(True, "yes, trust exactly this", "y"),
-    ]
-    return select("Trust what this project brings?", options, cancelled=False)
+    options = answers("work here without it: nothing of the project runs or counts")
+    return select("Trust what this project brings?", options, cancelled=Trust.NOTHING)
 
 
 def describe(report: TrustReport, changed: str, columns: int, colour: Colour) -> str:

@@ -74,7 +74,7 @@ def test_the_prompt_comes_from_standard_input_too():
     assert sent[1].endswith("summarise this\n\nthe text")
 
 
-def test_an_ask_nobody_can_answer_is_denied_told_to_the_model_and_exits_3():
+def test_r46_an_ask_nobody_can_answer_is_denied_told_to_the_model_and_exits_3():
     with ModelServer([call("run_command", command="touch made"), say("I could not.")]) as server:
         done = opta("-p", "go", server=server)
         (told,) = results(server)

@@ -101,7 +101,7 @@ def check_history(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_a_kill_at_a_random_moment_loses_at_most_the_last_event(seed: int) -> None:
+def test_r47_a_kill_at_a_random_moment_loses_at_most_the_last_event(seed: int) -> None:
     """Each round kills a session three times: the second and third time while it goes on."""
     moments = random.Random(seed)
     identity, recorded = "", 0

@@ -42,9 +42,10 @@ class Project:
         self.rules = RuleSet((), root)
         self.gate = PermissionGate(self.rules, self.person)
         self.builtins = builtins or {}
+        self.files = ToolFiles([(Scope.LOCAL, self.tools), (Scope.LOCAL, self.config_toml)])
         self.registry = ToolRegistry(
             [tool.definition for tool in self.builtins.values()],
-            ToolFiles([(Scope.LOCAL, self.tools), (Scope.LOCAL, self.config_toml)]).load,
+            self.files.load,
             ToolSettings({}),
             lambda name, on: None,
         )

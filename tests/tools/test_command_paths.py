@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.support.bench import BUILTINS
 from tests.support.custom_tools import Project
 from tools.builtin.command_paths import protected_by_name
-from tools.definition import Outcome
+from tools.definition import Outcome, Scope
+from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict
 
 WRITING = [
@@ -24,12 +25,18 @@ WRITING = [
     'touch ".g"it/config', "touch .gi\\t/config", "cat <<E > .git/config\nx\nE",
     "sort -o.git/config x", "find . -exec rm .git/config ;", "touch out/pre-commit",
     "if true; then rm .envrc; fi", "echo $(rm .git/config)", "git checkout -- .ci/run",
+    "cp x .g*/config", "rm .[a-z]pta/config.yml", "tee .mc?.json", "rm -rf .*",
+    "git config core.pager x", "git config --unset core.pager", "git config set core.pager x",
+    "git -C . config --global alias.x '!y'", "git config --edit", "git config user.name --add x",
 ]  # fmt: skip
 READING = [
     "cat .git/config", "ls -la .opta", "grep -r x .github/workflows", "git add .github/workflows/x",
     "git diff -- .ci/run", "cat < .git/config", "head -5 .git/HEAD > out.txt", "make test",
     "echo 'see .git/config'", "test -f .git/config && echo yes", "rm src/git/config", "",
-    "pytest tests/x.py::y -q", "git commit -m 'change .git'", "python -m x --out=build/y",
+    "pytest tests/x.py::y -q",
+    "rm *.tmp", "cp .cache* x", "touch src/*", "ls .g*", "rm [abc].txt",
+    "git config user.name", "git config --get core.pager", "git config list", "git config -l",
+    "git log -- config", "git commit -m 'change .git'", "python -m x --out=build/y",
 ]  # fmt: skip
 
 
@@ -41,7 +48,9 @@ def project(tmp_path):
 
 
 @pytest.mark.parametrize("line", WRITING)
-async def test_a_command_that_names_a_protected_file_needs_a_person_in_every_mode(project, line):
+async def test_r27_a_command_that_names_a_protected_file_needs_a_person_in_every_mode(
+    project, line
+):
     project.gate.skip_permissions = True
     project.gate.approver = None
     project.rule(Verdict.ALLOW, "run_command")
@@ -79,3 +88,55 @@ def test_no_text_makes_it_fail(text):
     from pathlib import Path
 
     protected_by_name(text, Path("/"))
+
+
+DECLARED = """\
+name: t
+description: d
+bash: 'true'
+parameters: {{WHERE: {{type: string, description: d}}}}
+security: {{required-permissions: ['filesystem:write:{where}']}}
+"""
+
+
+def cycod(project, text):
+    directory = project.root / ".cycod/tools"
+    directory.mkdir(parents=True)
+    (directory / "t.yaml").write_text(text)
+    project.files.places.append((Scope.LOCAL, directory))
+    project.registry.refresh()
+    assert project.registry.find("t"), project.registry.problems
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        ("cat > .git/hooks/x", ""),
+        ('cat > "$WHERE"; touch .mcp.json', ""),
+        ("git config core.pager x", ""),
+        ("tee {WHERE}", ".git/hooks/new"),
+        ("echo x > {WHERE}", "out/new"),
+        ("sed -i s/a/b/ {WHERE}", ".github/workflows/ci.yml"),
+    ],
+)
+@pytest.mark.parametrize("mode", [Mode.ASK, Mode.ACCEPT_EDITS])
+async def test_r27_a_custom_tool_that_names_a_protected_file_asks(project, command, where, mode):
+    project.gate.skip_permissions = True
+    project.gate.mode = mode
+    project.gate.approver = None
+    project.rule(Verdict.ALLOW, "t")
+    text = "name: t\ndescription: d\nparameters: {WHERE: {type: string, description: d}}\n"
+    cycod(project, f"{text}bash: |\n  {command}\n")
+    result = await project.call("t", WHERE=where)
+    assert result.outcome is Outcome.DENIED
+    assert "nobody is there to be asked" in result.text
+
+
+@pytest.mark.parametrize("where", [".git/hooks/x", "{WHERE}", "out/x", ".opta"])
+async def test_r27_a_custom_tool_that_declares_to_write_a_protected_file_asks(project, where):
+    project.gate.skip_permissions = True
+    cycod(project, DECLARED.format(where=where))
+    await project.call("t", WHERE=".vscode/settings.json")
+    (request,) = project.person.asked
+    assert "obeys" in request.reason or "opta reads" in request.reason
+    assert request.suggested == ()

@@ -200,7 +200,7 @@ def test_an_alias_has_the_steps_rights_time_and_tags_of_its_base(examples, opta)
 
 @pytest.mark.row("C141")
 @pytest.mark.parametrize("rule", ["github-repo-clone", "tool:write"])
-def test_a_rule_against_a_tool_is_one_against_what_is_made_of_it(examples, cloning, opta, rule):
+def test_r48_a_rule_against_a_tool_is_one_against_what_is_made_of_it(examples, cloning, opta, rule):
     (opta.user.parent / "config.yml").write_text(f"permissions:\n  deny: ['{rule}']\n")
     text = (EXAMPLES / TOOLS / "setup-project.yaml").read_text()
     opta.put("setup.yaml", text.replace("setup-project", "setup"), opta.user)

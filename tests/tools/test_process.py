@@ -142,7 +142,7 @@ async def test_the_deadline_ends_the_whole_group_and_keeps_the_output(tmp_path: 
     assert all(ended(pid) for pid in started)
 
 
-async def test_what_ignores_sigterm_is_killed_within_two_seconds_of_it(tmp_path: Path) -> None:
+async def test_r44_what_ignores_sigterm_is_killed_within_two_seconds_of_it(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     command = f"trap '' TERM; echo $$ > {pids}; (sh -c 'echo $$; sleep 60' >> {pids}) & sleep 60"
     result = await run(shell(command, timeout_ms=200))
@@ -276,7 +276,7 @@ def test_nothing_outlives_the_program() -> None:
     assert all(ended(pid) for pid in pids)
 
 
-def test_output_of_hundreds_of_megabytes_costs_little_memory() -> None:
+def test_r43_output_of_hundreds_of_megabytes_costs_little_memory() -> None:
     finished = run_program(
         """
         import resource
@@ -301,7 +301,7 @@ def test_output_of_hundreds_of_megabytes_costs_little_memory() -> None:
     assert (int(head), int(tail), ends) == (capture.HEAD_BYTES, capture.TAIL_BYTES, "True")
 
 
-async def test_long_output_is_spooled_whole_to_a_private_file() -> None:
+async def test_r43_long_output_is_spooled_whole_to_a_private_file() -> None:
     result = await run(spec("seq", "1", "60000"))
     expected = "".join(f"{n}\n" for n in range(1, 60001)).encode()
     captured = result.stdout

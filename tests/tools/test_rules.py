@@ -204,7 +204,7 @@ def test_a_sensitive_file_is_allowed_only_by_its_own_path() -> None:
         ("network:github.com", "user@github.com", False),
     ],
 )
-def test_hosts_match_by_label(rule: str, host: str, matches: bool) -> None:
+def test_r31_hosts_match_by_label(rule: str, host: str, matches: bool) -> None:
     assert allows(rule, make_call("fetch"), connects(host)) is matches
 
 

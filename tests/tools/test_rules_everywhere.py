@@ -158,7 +158,7 @@ async def test_an_edit_shows_no_lines_that_a_rule_keeps(project):
     assert SECRET not in result.text
 
 
-async def test_a_file_the_person_mentions_is_not_read_against_a_deny_rule(project):
+async def test_r48_a_file_the_person_mentions_is_not_read_against_a_deny_rule(project):
     from tools.definition import ToolCall
 
     project.rule(Verdict.DENY, "read_file(secrets/**)")

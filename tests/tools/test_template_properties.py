@@ -98,7 +98,7 @@ HOSTILE_TEXT = st.one_of(
 @pytest.mark.row("C292")
 @given(expression=EXPRESSIONS, value=HOSTILE_TEXT)
 @ALLOW_FIXTURE
-def test_the_program_sees_the_bytes_of_the_value(
+def test_r1_the_program_sees_the_bytes_of_the_value(
     tmp_path_factory: pytest.TempPathFactory, expression: Expression, value: str
 ) -> None:
     stage = Stage(tmp_path_factory.mktemp("stage"))

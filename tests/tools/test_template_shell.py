@@ -326,7 +326,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("source", "column"), REFUSED)
-def test_a_place_that_cannot_hold_data_is_refused_when_it_is_read(source: str, column: int) -> None:
+def test_r2_a_place_that_cannot_hold_data_is_refused_when_it_is_read(
+    source: str, column: int
+) -> None:
     with pytest.raises(TemplateError) as refused:
         compile_shell(source, NAMES)
     assert refused.value.line == 1
@@ -371,7 +373,7 @@ WORDS = [
 
 @pytest.mark.row("C292")
 @pytest.mark.parametrize(("value", "expected"), WORDS)
-def test_a_bare_value_is_split_into_words_without_being_expanded(
+def test_r4_a_bare_value_is_split_into_words_without_being_expanded(
     stage: Stage, value: str, expected: list[str]
 ) -> None:
     assert split_words(value) == expected
@@ -523,6 +525,8 @@ def test_a_value_that_names_the_program_is_flagged(source: str) -> None:
         ("grep x > {P}", "-f", False),
     ],
 )
-def test_a_value_that_may_be_an_option_is_flagged(source: str, value: str, flagged: bool) -> None:
+def test_r3_a_value_that_may_be_an_option_is_flagged(
+    source: str, value: str, flagged: bool
+) -> None:
     kinds = [hazard.kind for hazard in render(source, {"P": value}).hazards]
     assert kinds == [HazardKind.OPTION] * flagged

@@ -194,7 +194,7 @@ def test_a_projects_tool_needs_trust(opta):
     assert opta("tool run t --trust").out == "x|1"
 
 
-def test_deny_rules_hold_by_hand(opta):
+def test_r48_deny_rules_hold_by_hand(opta):
     put(opta)
     config = opta.user.parent / "config.yml"
     config.write_text("permissions:\n  deny: [t]\n")

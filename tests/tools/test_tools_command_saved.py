@@ -9,7 +9,7 @@ import pytest
 
 from agent.app import build_registry, build_tools_command
 from agent.configuration import read_settings
-from agent.project import ProjectTrust
+from agent.project import trust_in
 from tools.cost import Form
 
 
@@ -26,8 +26,9 @@ def tool_file(directory, name):
 
 def fresh_run(root, *, trusted):
     """Return `/tools` and the registry as a new process would have them."""
-    settings = read_settings(root, {}, trusted=trusted)
-    registry = build_registry(ProjectTrust(root, given=trusted), settings)
+    trust = trust_in(root, given=trusted)
+    settings = read_settings(root, {}, trusted=trust.settings)
+    registry = build_registry(trust, settings)
     return build_tools_command(registry, settings, lambda: Form.JSON_LINES), registry
 
 

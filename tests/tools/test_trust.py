@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from agent.instructions import ProjectInstructions
 from tests.support.soon import SOON_S
 from tools.permissions.trust import (
     MAX_FILE_BYTES,
     MAX_FILES,
     ProjectFileError,
-    TrustStore,
+    Trust,
     inspect,
     read_project_file,
 )
+from tools.permissions.trust_store import TrustStore
 
 DEPLOY = {
     "name": "deploy",
@@ -75,15 +77,17 @@ def test_a_tool_file_that_cannot_be_parsed_is_shown_whole(project: Path) -> None
     assert inspect(project).tools[0].command == "{broken"
 
 
-def test_trust_holds_for_what_was_shown_until_it_changes(project: Path, store: TrustStore) -> None:
+def test_r25_trust_holds_for_what_was_shown_until_it_changes(
+    project: Path, store: TrustStore
+) -> None:
     report = inspect(project)
-    assert not store.trusted(report)
+    assert store.trust_of(report) is Trust.NOTHING
     store.grant(report)
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
     assert store.what_changed(inspect(project)) == ""
     (project / ".opta/tools/deploy.json").write_text(json.dumps(DEPLOY | {"command": "rm -rf ~"}))
     changed = inspect(project)
-    assert not store.trusted(changed)
+    assert store.trust_of(changed) is Trust.NOTHING
     diff = store.what_changed(changed)
     assert "-" + json.dumps(DEPLOY) in diff
     assert "rm -rf ~" in diff
@@ -98,42 +102,42 @@ def test_a_new_file_asks_again_and_the_diff_shows_it(
     store.grant(inspect(project))
     (project / path).parent.mkdir(parents=True, exist_ok=True)
     (project / path).write_text("evil: 1\n")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
     assert "+evil: 1" in store.what_changed(inspect(project))
     (project / path).unlink()
-    assert store.trusted(inspect(project)), "as it was trusted"
+    assert store.trust_of(inspect(project)).runs, "as it was trusted"
 
 
 def test_a_removed_or_renamed_file_asks_again(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     (project / ".opta/tools/deploy.json").rename(project / ".opta/tools/other.json")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_what_came_after_the_question_is_not_trusted(project: Path, store: TrustStore) -> None:
     report = inspect(project)
     (project / ".opta/config.yml").write_text("model: swapped\n")
     store.grant(report)
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_instructions_may_change_without_a_question(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     (project / "AGENTS.md").write_text("Be very nice.\n")
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
 
 
-def test_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) -> None:
+def test_r25_only_the_real_path_itself_is_trusted(project: Path, store: TrustStore) -> None:
     store.grant(inspect(project))
     for clone in (project / "vendor" / "clone", project.parent / "project-evil", project.parent):
         (clone / ".opta" / "tools").mkdir(parents=True, exist_ok=True)
         (clone / ".opta/tools/deploy.json").write_text(json.dumps(DEPLOY))
         (clone / ".opta/config.yml").write_text("model: x\n")
         assert inspect(clone).digest == inspect(project).digest, "the same content"
-        assert not store.trusted(inspect(clone))
+        assert store.trust_of(inspect(clone)) is Trust.NOTHING
     link = project.parent / "link"
     link.symlink_to(project)
-    assert store.trusted(inspect(link)), "a link to the trusted directory is that directory"
+    assert store.trust_of(inspect(link)).runs, "a link to the trusted directory is that directory"
 
 
 def test_a_worktree_is_not_trusted_by_pointing_at_a_trusted_one(
@@ -145,7 +149,7 @@ def test_a_worktree_is_not_trusted_by_pointing_at_a_trusted_one(
     (worktree / ".opta").mkdir(parents=True)
     (worktree / ".git").write_text(f"gitdir: {project}/.git/worktrees/w\n")
     (worktree / ".opta/config.yml").write_text("model: x\n")
-    assert not store.trusted(inspect(worktree))
+    assert store.trust_of(inspect(worktree)) is Trust.NOTHING
 
 
 def test_a_damaged_record_trusts_nothing(project: Path, store: TrustStore, tmp_path: Path) -> None:
@@ -153,7 +157,7 @@ def test_a_damaged_record_trusts_nothing(project: Path, store: TrustStore, tmp_p
     (record,) = (tmp_path / "state" / "trust").iterdir()
     for damage in (b"", b"{", b"[]", b'"x"', b'{"path": 1}', b"\xff", b"null"):
         record.write_bytes(damage)
-        assert not store.trusted(inspect(project))
+        assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_records_are_private(project: Path, store: TrustStore, tmp_path: Path) -> None:
@@ -182,7 +186,7 @@ def test_damaged_and_odd_files_are_shown_and_never_waited_for(
     assert files["nothing.json"].problem
     assert "sub" not in files
     store.grant(inspect(project))
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
 
 
 def test_a_linked_tool_is_bound_to_its_content_and_shown_as_a_link(
@@ -192,10 +196,11 @@ def test_a_linked_tool_is_bound_to_its_content_and_shown_as_a_link(
     target.write_text(json.dumps(DEPLOY))
     (project / ".opta/tools/link.json").symlink_to(target)
     report = inspect(project)
-    assert report.tool_files[1].text == f"link to {target}"
+    assert report.tool_files[1].text == f"link to {target}\n{json.dumps(DEPLOY)}"
+    assert report.tools[1].command == "bash scripts/deploy.sh"
     store.grant(report)
     target.write_text(json.dumps(DEPLOY | {"command": "id"}))
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_linked_settings_are_not_read(project: Path, tmp_path: Path) -> None:
@@ -239,8 +244,30 @@ def test_a_linked_config_toml_is_trusted_by_what_it_leads_to(
     (project / relative).symlink_to(target)
     report = inspect(project)
     (file,) = (file for file in report.settings if file.path == relative)
-    assert (file.text, file.problem) == (f"link to {target}", "")
+    assert (file.text, file.problem) == (
+        f"link to {target}\n[custom_tools.t]\ncommand = 'true'\n",
+        "",
+    )
     store.grant(report)
-    assert store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)).runs
     target.write_text("[custom_tools.t]\ncommand = 'id'\n")
-    assert not store.trusted(inspect(project))
+    assert store.trust_of(inspect(project)) is Trust.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [("CLAUDE.md", "Be brief.\n"), ("../secret", "leads out of the project"), ("AGENTS.md", "")],
+)
+def test_r24_linked_instructions_are_shown_as_they_are_told(
+    project: Path, target: str, shown: str
+) -> None:
+    (project / "CLAUDE.md").write_text("Be brief.\n")
+    (project.parent / "secret").write_text("outside\n")
+    (project / "AGENTS.md").unlink()
+    (project / "AGENTS.md").symlink_to(target)
+    question = inspect(project).instructions
+    told = ProjectInstructions(project, trusted=lambda: True).at_start()
+    assert shown in question
+    assert question, "a link is never silent"
+    assert ("Be brief." in told) == (target == "CLAUDE.md")
+    assert "outside" not in question + told

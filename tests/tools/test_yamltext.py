@@ -124,11 +124,11 @@ def test_damage_is_one_error_with_its_place(
         "!x {a: 1}",
     ],
 )
-def test_tags_create_no_objects(text: str) -> None:
+def test_r41_tags_create_no_objects(text: str) -> None:
     assert "tag" in refused(text, YAML).message
 
 
-def test_aliases_are_read_and_counted() -> None:
+def test_r41_aliases_are_read_and_counted() -> None:
     assert parse("a: &x [1, 2]\nb: *x\n", YAML).data == {"a": [1, 2], "b": [1, 2]}
     names = "abcdefghij"
     bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -138,7 +138,7 @@ def test_aliases_are_read_and_counted() -> None:
 
 
 @pytest.mark.parametrize("path", [YAML, JSON])
-def test_depth_and_size_are_bounded(path: Path) -> None:
+def test_r41_depth_and_size_are_bounded(path: Path) -> None:
     deepest = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert parse(deepest, path).data is not None
     assert "nested deeper" in refused("[" * 100_000, path).message

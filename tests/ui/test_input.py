@@ -144,7 +144,9 @@ async def test_an_empty_menu_can_only_be_left():
     assert await menu.result is None
 
 
-async def test_the_editor_is_an_argument_list_and_its_file_is_private_and_removed(tmp_path: Path):
+async def test_r5_the_editor_is_an_argument_list_and_its_file_is_private_and_removed(
+    tmp_path: Path,
+):
     seen = tmp_path / "seen"
     script = tmp_path / "ed it"
     script.write_text(f'#!/bin/sh\nstat -c "%a $2" "$2" > {seen}\nprintf "$1 done" >> "$2"\n')

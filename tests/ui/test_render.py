@@ -178,7 +178,7 @@ def test_a_diff_that_was_decided_on_is_not_shown_again():
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_what_is_decided_on_is_whole_and_nothing_in_it_invisible(columns: int):
+def test_r33_what_is_decided_on_is_whole_and_nothing_in_it_invisible(columns: int):
     command = "echo " + "word " * 100 + HOSTILE + "\u202e\u200b end"
     shown = render.details(CommandDisplay(command, "/work", "as root"), columns, PLAIN)
     joined = "".join(line[4:] for line in shown.split("\n"))

@@ -100,7 +100,7 @@ def test_stopping_gives_the_queue_back_into_the_input(chat: Start):
         ("ask", "[y] yes, once"),
     ],
 )
-def test_interrupting_returns_the_prompt_at_once(chat: Start, key: str, typed: str, state: str):
+def test_r45_interrupting_returns_the_prompt_at_once(chat: Start, key: str, typed: str, state: str):
     terminal = chat()
     say(terminal, typed)
     terminal.wait(state)

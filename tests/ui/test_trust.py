@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("columns", [20, 80])
-def test_the_description_lists_everything_by_content(project: Path, columns: int):
+def test_r24_r33_the_description_lists_everything_by_content(project: Path, columns: int):
     text = describe(inspect(project), "", columns, Colour.PLAIN)
     assert max(map(len, text.split("\n"))) <= columns
     joined = text.replace("\n", "")
@@ -55,8 +55,9 @@ def test_a_change_is_shown_as_a_diff(project: Path):
 @needs_tmux
 @pytest.mark.parametrize(
     ("key", "answer"),
-    [("y", "True"), ("n", "False"), ("Enter", "False"), ("Escape", "False"), ("C-c", "False")],
-)
+    [("y", "running"), ("r", "reading"), ("n", "nothing"), ("Enter", "nothing"),
+     ("Escape", "nothing"), ("C-c", "nothing")],
+)  # fmt: skip
 def test_only_yes_trusts(project: Path, key: str, answer: str):
     with Terminal([sys.executable, HARNESS, project], rows=70) as terminal:
         terminal.wait(QUESTION)
@@ -80,4 +81,4 @@ def test_without_a_terminal_nothing_is_trusted(project: Path):
         [sys.executable, HARNESS, project],
         input="y\n", capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == "trusted: False\n"
+    assert done.stdout == "trusted: nothing\n"

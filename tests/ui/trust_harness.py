@@ -12,4 +12,4 @@ from tools.permissions.trust import inspect
 
 if __name__ == "__main__":
     changed = sys.argv[2] if len(sys.argv) > 2 else ""
-    print("trusted:", ask_for_trust(inspect(Path(sys.argv[1])), changed))
+    print("trusted:", ask_for_trust(inspect(Path(sys.argv[1])), changed).value)

@@ -173,7 +173,7 @@ def test_a_file_gives_back_its_head_and_its_events_in_order(path: Path) -> None:
     assert (last["type"], last["turns"], last["tokens"]) == ("end", 1, 15)
 
 
-def test_each_event_is_on_disk_when_record_returns(path: Path) -> None:
+def test_r47_each_event_is_on_disk_when_record_returns(path: Path) -> None:
     journal = Journal(path, INFO, tell=lambda notice: None)
     for number in range(1, 20):
         journal.record(TextDelta(f"{number}"))

@@ -14,6 +14,7 @@ from agent.settings_keys import KEYS, keys_table
 from tests.support.tool_files import EXAMPLES
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict
+from tools.permissions.trust import inspect
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -42,7 +43,10 @@ def write(path: Path, text: str) -> None:
 
 def load(places, trusted=True, flags=None, environ=None) -> Settings:
     return load_settings(
-        places["root"], project_trusted=trusted, flags=flags or {}, environ=environ or {}
+        places["root"],
+        trusted=inspect(places["root"]) if trusted else None,
+        flags=flags or {},
+        environ=environ or {},
     )
 
 
@@ -88,14 +92,31 @@ def test_settings_of_another_project_are_not_read(places) -> None:
     assert load(places).model == ""
 
 
-def test_an_untrusted_project_says_nothing_not_even_errors(places) -> None:
+def test_r22_an_untrusted_project_says_nothing_not_even_errors(places) -> None:
     write(places["project"], "model: [broken\n")
     write(places["mimir"], "tools: {git: {enabled: false}}\n")
     found = load(places, trusted=False)
     assert (found.model, dict(found.switches), found.warnings) == ("", {}, ())
 
 
-def test_a_trusted_project_can_only_narrow(places) -> None:
+def test_r26_a_project_may_lower_a_limit_of_the_person_not_raise_it(places) -> None:
+    limits = "max_turns: {n}\nmax_tokens_total: {n}\ntools: {{maxExecutionTime: {n}}}\n"
+    write(places["user"], limits.format(n=100))
+    write(places["project"], limits.format(n=50))
+    lowered = load(places)
+    assert (lowered.max_turns, lowered.max_tokens_total, lowered.max_execution_ms) == (50, 50, 50)
+    write(places["project"], limits.format(n=101))
+    kept = load(places)
+    assert (kept.max_turns, kept.max_tokens_total, kept.max_execution_ms) == (100, 100, 100)
+    assert len(kept.warnings) == 3
+    assert kept.warnings[0].endswith(
+        ".opta/config.yml:1: max_turns is ignored: a project may not raise it above that of "
+        "~/.config/opta/config.yml:1"
+    )
+    assert load(places, flags={"max_turns": 500}).max_turns == 500, "the person may"
+
+
+def test_r26_a_trusted_project_can_only_narrow(places) -> None:
     write(
         places["project"],
         "base_url: http://evil.example/v1\napi: responses\napi_key: k\napi_key_env: OTHER\n"
@@ -342,7 +363,7 @@ def test_yaml_is_not_imported_while_there_is_no_file(places) -> None:
     code = (
         "import sys; from pathlib import Path; from agent.settings import load_settings\n"
         "flags = {'permissions.allow': ['x']}\n"
-        "load_settings(Path(), project_trusted=True, flags=flags, environ={})\n"
+        "load_settings(Path(), trusted=None, flags=flags, environ={})\n"
         "heavy = {'yaml', 'ruamel', 'jsonschema_rs', 'httpx2', 'rich', 'tools.registry'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

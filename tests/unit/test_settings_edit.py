@@ -10,7 +10,8 @@ from agent.settings import load_settings
 from agent.settings_edit import SettingsWriteError, add_permission_rule, set_tool_switch
 from tools import storage
 from tools.permissions.rules import Verdict, parse_rule
-from tools.permissions.trust import TrustStore, inspect
+from tools.permissions.trust import Trust, inspect
+from tools.permissions.trust_store import TrustStore
 
 
 @pytest.fixture
@@ -33,7 +34,9 @@ def store() -> TrustStore:
 
 
 def load(project: Path, trusted: bool):
-    return load_settings(project, project_trusted=trusted, flags={}, environ={})
+    return load_settings(
+        project, trusted=inspect(project) if trusted else None, flags={}, environ={}
+    )
 
 
 RULE = parse_rule(Verdict.ALLOW, "run_command(npm test:*)", "your answer")
@@ -57,7 +60,7 @@ def test_a_switch_in_a_trusted_project_keeps_the_trust_and_the_comments(project:
     set_tool_switch(project, "git", False, project_trusted=True)
     after = (project / ".opta/config.yml").read_text()
     assert after == before + "  git:\n    enabled: false\n"
-    assert store().trusted(inspect(project))
+    assert store().trust_of(inspect(project)).runs
     assert dict(load(project, trusted=True).switches) == {"a": False, "git": False}
     set_tool_switch(project, "git", True, project_trusted=True)
     assert dict(load(project, trusted=True).switches) == {"a": False, "git": True}
@@ -68,14 +71,14 @@ def test_a_switch_does_not_launder_what_others_changed(project: Path) -> None:
     store().grant(inspect(project))
     write(project / ".opta/tools/evil.json", "{}")
     set_tool_switch(project, "git", False, project_trusted=True)
-    assert not store().trusted(inspect(project))
+    assert store().trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_a_project_trusted_for_one_run_gets_the_switch_in_its_own_file(project: Path) -> None:
     write(project / ".opta/config.yml", "tools: {git: {enabled: true}}\n")
     set_tool_switch(project, "git", False, project_trusted=True)
     assert dict(load(project, trusted=True).switches) == {"git": False}
-    assert not store().trusted(inspect(project))
+    assert store().trust_of(inspect(project)) is Trust.NOTHING
 
 
 def test_the_modes_of_project_files_are_kept(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether a shell command names a file that is not written without a question (R27).
+"""Whether a command, or a custom tool, names a file that is not written without a question (R27).
 
 Only what its words say can be known: names in variables, in scripts and in other programs' own
 settings stay unseen (docs/permissions.md).
@@ -7,12 +7,14 @@ settings stay unseen (docs/permissions.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
 from tools.files.paths import absolute_path
-from tools.files.protected import protection
+from tools.files.protected import pattern_protection, protection
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
 _READERS = frozenset((
@@ -21,6 +23,11 @@ _READERS = frozenset((
     "tail", "test", "tree", "wc", "[", "[[",
 ))  # fmt: skip
 """Programs whose operands are only read. Their options are looked at all the same."""
+
+_GIT_CONFIG_READS = frozenset((
+    "get", "list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color",
+    "--get-colorbool", "--list", "-l",
+))  # fmt: skip
 
 _GIT_READERS = frozenset(("add", "blame", "commit", "diff", "log", "ls-files", "show", "status"))
 
@@ -31,7 +38,52 @@ def protected_by_name(line: str, cwd: Path) -> str:
     words = dict.fromkeys(reading.targets)
     for command in reading.commands:
         words.update(dict.fromkeys(_may_be_written(command)))
+    for command in reading.commands:
+        if _sets_git_config(command):
+            words[".git/config"] = None
     return next(filter(None, (_reason(word, cwd) for word in words)), "")
+
+
+def guarded(invocation: Invocation) -> Invocation:
+    """Mark what a custom tool runs, and the files its definition declares, as built-ins are."""
+    preview = invocation.preview
+    cwd = Path(preview.cwd) if isinstance(preview, CommandDisplay) else Path()
+    return replace(
+        invocation, effects=tuple(_guarded_effect(effect, cwd) for effect in invocation.effects)
+    )
+
+
+def _guarded_effect(effect: Effect, cwd: Path) -> Effect:
+    match effect.kind:
+        case EffectKind.EXECUTE:
+            protected = effect.protected or protected_by_name(effect.value, cwd)
+            return replace(effect, protected=protected)
+        case EffectKind.WRITE:
+            return replace(effect, protected=effect.protected or _reason(effect.value, cwd))
+        case _:
+            return effect
+
+
+def _sets_git_config(command: SimpleCommand) -> bool:
+    """Tell whether a command is `git config` that may write: one operand alone only reads."""
+    program, *arguments = command.words
+    words = list(_from_subcommand(arguments))
+    if program_name(program) != "git" or words[:1] != ["config"]:
+        return False
+    words = words[1:]
+    operands = [word for word in words if not word.startswith("-")]
+    return _GIT_CONFIG_READS.isdisjoint(words) and (len(operands) != 1 or len(words) > 1)
+
+
+def _from_subcommand(arguments: Iterable[str]) -> Iterator[str]:
+    """Leave out the options of git itself, which stand before the name of what it does."""
+    rest = iter(arguments)
+    for word in rest:
+        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
+            next(rest, "")
+        elif not word.startswith("-"):
+            yield word
+            yield from rest
 
 
 def _may_be_written(command: SimpleCommand) -> Iterator[str]:
@@ -61,5 +113,8 @@ def _reason(word: str, cwd: Path) -> str:
     with suppress(OSError, ValueError):
         spelled = os.path.normpath(absolute_path(word, cwd))
         real = os.path.realpath(spelled)
-        return next(filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))), "")
+        return next(
+            filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))),
+            pattern_protection(word),
+        )
     return ""

@@ -93,6 +93,9 @@ _SECRET_PAIRS = {
 }  # fmt: skip
 
 
+_PATTERN_MARKS = frozenset("*?[")
+
+
 def protection(path: Path) -> str:
     """Say why writing `path` asks in every mode, or return an empty text (R27)."""
     names = _folded(path)
@@ -106,6 +109,19 @@ def protection(path: Path) -> str:
         or (_START if any(_same_name(path, start) for start in _start_files()) else "")
     )
     return f"{path.name}: {reason}" if reason else ""
+
+
+def pattern_protection(pattern: str) -> str:
+    """Say why writing what a shell pattern may name asks, or return an empty text (R27).
+
+    Only patterns that begin with a dot: a shell lets no other match a hidden file.
+    """
+    for part in folded_name(pattern).split("/"):
+        if part.startswith(".") and not _PATTERN_MARKS.isdisjoint(part):
+            for name, reason in (_PROTECTED_DIRECTORIES | _PROTECTED_FILES).items():
+                if fnmatchcase(name, part):
+                    return f"{pattern}: {reason} ({name})"
+    return ""
 
 
 def sensitivity(path: Path) -> str:

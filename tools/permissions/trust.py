@@ -1,19 +1,18 @@
-"""Which projects the person trusts, bound to the real path and to what the project would run.
+"""What a project brings that opta would execute or obey: read for the question of trust.
 
-Trust covers the files that opta executes or obeys; `AGENTS.md` needs trust too, but a change of it
-asks no question. Only the path itself counts: a trusted directory says nothing of a clone,
-worktree or submodule inside it (R25).
+Reading here executes and imports nothing (R22). `AGENTS.md` needs trust too, but a change of it
+asks no question.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,10 +23,30 @@ from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
+MAX_BYTES = 8 << 20
+"""Of all files together: nobody reads more before saying yes."""
 INSTRUCTIONS = "AGENTS.md"
 SETTINGS_FILES = (".opta/config.yml", ".mimir/config.yml")
 SEVERAL_TOOLS = (".opta/config.toml", ".codex/config.toml")
 TOOL_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
+
+
+class Trust(StrEnum):
+    """How far a project is trusted. With READING its settings and AGENTS.md count, nothing runs."""
+
+    NOTHING = "nothing"
+    READING = "reading"
+    RUNNING = "running"
+
+    @property
+    def reads(self) -> bool:
+        """True when settings and instructions of the project count."""
+        return self is not Trust.NOTHING
+
+    @property
+    def runs(self) -> bool:
+        """True when tools of the project may be offered to the model and run."""
+        return self is Trust.RUNNING
 
 
 class ProjectFileError(Exception):
@@ -38,15 +57,17 @@ class ProjectFileError(Exception):
 class ProjectFile:
     """One file of a project that trust is about.
 
-    `text` is its content, undecodable bytes as escapes; for a link, where it leads; for a file
-    that cannot be read, why not. None of it is safe for a terminal yet (R33). `digest` is the
-    sha256 (hex) of what would be used. `problem` is empty when all is well.
+    `text` is its content, undecodable bytes as escapes, for a link after a line that says where it
+    leads; for a file that cannot be read, why not. None of it is safe for a terminal yet (R33).
+    `digest` is the sha256 (hex) of what would be used, `data` that itself. `problem` is empty when
+    all is well.
     """
 
     path: str
     text: str
     digest: str
     problem: str = ""
+    data: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +84,12 @@ class TrustReport:
     """What a project asks to be trusted with, by content (R24).
 
     `instructions` is the text of AGENTS.md, empty when there is none. A report that is not
-    `complete` stops at MAX_FILES tool files: what cannot be shown cannot be trusted.
+    `complete` stops at MAX_FILES tool files or MAX_BYTES: what cannot be shown cannot be trusted.
     """
 
     root: Path
     settings: tuple[ProjectFile, ...]
     tool_files: tuple[ProjectFile, ...]
-    tools: tuple[ProjectTool, ...]
     instructions: str
     complete: bool = True
 
@@ -88,6 +108,23 @@ class TrustReport:
         """Sha256 (hex) over the paths and contents of `files`."""
         return digest_of([[file.path, file.digest] for file in self.files])
 
+    @cached_property
+    def tools(self) -> tuple[ProjectTool, ...]:
+        """The tools that the files define, for showing them."""
+        return tuple(tool for file in self.tool_files for tool in _tools_in(self.root, file))
+
+    def holds(self, path: Path, sha256: str) -> bool:
+        """Tell whether the file at `path` had this content when the report was made (R25).
+
+        What opta reads later is compared with what the person saw. Of an incomplete report, which
+        only `--trust` accepts, nothing can be said.
+        """
+        return sha256 == self._contents.get(os.fspath(path), "" if self.complete else sha256)
+
+    @cached_property
+    def _contents(self) -> dict[str, str]:
+        return {os.fspath(self.root / file.path): _sha256(file.data) for file in self.files}
+
 
 def inspect(project: Path) -> TrustReport:
     """Read what the project would have executed or obeyed. Executes and imports nothing (R22)."""
@@ -95,91 +132,23 @@ def inspect(project: Path) -> TrustReport:
     settings = [_settings_file(root, relative) for relative in SETTINGS_FILES]
     settings += [_tool_file(root, relative) for relative in SEVERAL_TOOLS if _there(root, relative)]
     names = list(islice(_tool_names(root), MAX_FILES + 1))
-    tool_files = tuple(_tool_file(root, name) for name in names[:MAX_FILES])
+    tool_files = tuple(_within_limit(_tool_file(root, name) for name in names[:MAX_FILES]))
     return TrustReport(
         root=root,
         settings=tuple(file for file in settings if file is not None),
         tool_files=tool_files,
-        tools=tuple(tool for file in tool_files for tool in _tools_in(root, file)),
         instructions=_instructions(root),
-        complete=len(names) <= MAX_FILES,
+        complete=len(tool_files) == len(names),
     )
 
 
-class TrustStore:
-    """Remembers what was trusted, with its text, below the user's state directory."""
-
-    def __init__(self, state_dir: Path) -> None:
-        self._directory = state_dir / "trust"
-
-    def trusted(self, report: TrustReport) -> bool:
-        """True when exactly this was trusted at this path. Raises StorageError."""
-        stored = self._load(report.root)
-        return stored is not None and stored.digest == report.digest and report.complete
-
-    def what_changed(self, report: TrustReport) -> str:
-        """Return a unified diff from what was trusted to what is there now (R25).
-
-        Empty when nothing was ever trusted here, or nothing changed. Raises StorageError.
-        """
-        stored = self._load(report.root)
-        if stored is None or stored.digest == report.digest:
-            return ""
-        now = {file.path: file.text for file in report.files}
-        pieces = [
-            _diff(path, stored.texts.get(path), now.get(path))
-            for path in sorted(stored.texts.keys() | now.keys())
-        ]
-        return "".join(pieces)
-
-    def grant(self, report: TrustReport) -> None:
-        """Trust what the report shows, nothing that came after it.
-
-        Raises StorageError, and ProjectFileError for a report that is not complete.
-        """
-        if not report.complete:
-            raise ProjectFileError(
-                f"{report.root} has more than {MAX_FILES} tool files, too many to be shown and "
-                "trusted. Remove some to use any."
-            )
-        record = {
-            "path": str(report.root),
-            "digest": report.digest,
-            "texts": {file.path: file.text for file in report.files},
-        }
-        storage.write_private(self._file(report.root), json.dumps(record).encode())
-
-    def _file(self, root: Path) -> Path:
-        return self._directory / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-
-    def _load(self, root: Path) -> _Stored | None:
-        data = storage.read_private(self._file(root))
-        try:
-            record = json.loads(data) if data is not None else None
-            if record is None or record["path"] != str(root):
-                return None
-            return _Stored(str(record["digest"]), dict(record["texts"]))
-        except (ValueError, KeyError, TypeError):
-            # A damaged record trusts nothing: the question is asked again.
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    digest: str
-    texts: Mapping[str, str] = field(repr=False)
-
-
-def _diff(path: str, old: str | None, new: str | None) -> str:
-    if old == new:
-        return ""
-    import difflib
-
-    lines = difflib.unified_diff(
-        (old or "").splitlines(), (new or "").splitlines(),
-        "/dev/null" if old is None else path, "/dev/null" if new is None else path, lineterm="",
-    )  # fmt: skip
-    return "".join(f"{line}\n" for line in lines)
+def _within_limit(files: Iterable[ProjectFile]) -> Iterator[ProjectFile]:
+    total = 0
+    for file in files:
+        total += len(file.data)
+        if total > MAX_BYTES:
+            return
+        yield file
 
 
 def read_project_file(root: Path, relative: str) -> bytes | None:
@@ -245,11 +214,16 @@ def _tool_file(root: Path, relative: str) -> ProjectFile:
         target = f"link to {path.readlink()}"
     except OSError as error:
         return _unreadable(relative, f"{relative} is not used: {_reason(error)}")
-    return ProjectFile(relative, target, _sha256(os.fsencode(target) + b"\0" + data))
+    digest = _sha256(os.fsencode(target) + b"\0" + data)
+    return ProjectFile(relative, f"{target}\n{_decoded(data)}", digest, data=data)
 
 
 def _readable(relative: str, data: bytes) -> ProjectFile:
-    return ProjectFile(relative, data.decode("utf-8", "backslashreplace"), _sha256(data))
+    return ProjectFile(relative, _decoded(data), _sha256(data), data=data)
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _unreadable(relative: str, problem: str) -> ProjectFile:
@@ -276,7 +250,7 @@ def _definitions(path: Path, file: ProjectFile) -> list[ToolDefinition]:
 
     origin = Origin(Source.CUSTOM, "", Scope.LOCAL, path, digest=file.digest)
     try:
-        return read(file.text.encode(), origin)[0]
+        return read(file.data, origin)[0]
     except ToolFileError:
         return []
 
@@ -289,8 +263,14 @@ def _tool(file: ProjectFile, tool: ToolDefinition) -> ProjectTool:
 
 
 def _instructions(root: Path) -> str:
+    """Read AGENTS.md as it is told to the model: through a link that stays in the project."""
+    path = root / INSTRUCTIONS
     try:
-        data = read_project_file(root, INSTRUCTIONS)
-    except ProjectFileError as error:
-        return str(error)
-    return "" if data is None else data.decode("utf-8", "backslashreplace")
+        if not path.resolve().is_relative_to(root):
+            return f"{INSTRUCTIONS} is not used: it leads out of the project"
+        return _decoded(storage.read_regular(path, MAX_FILE_BYTES))
+    except FileNotFoundError:
+        return ""
+    except (OSError, RuntimeError) as error:
+        reason = _reason(error) if isinstance(error, OSError) else "it leads back to itself"
+        return f"{INSTRUCTIONS} is not used: {reason}"

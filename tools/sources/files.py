@@ -28,6 +28,7 @@ _NOT_HERE = "is not read: in TOML, tools are tables [custom_tools.NAME] of .opta
 _INSTEAD = "write it as YAML or JSON, or move it there"
 
 _Signature: TypeAlias = tuple[int, ...]
+_CHANGED = "has changed since the project was trusted; it is not used before it is trusted again"
 _NOTHING_THERE = ((-1, errno.ENOENT), (-1, errno.ENOTDIR))
 
 
@@ -79,7 +80,8 @@ class ToolFiles:
 
     `places` are directories, or files `*.toml` that define several tools. `profile` chooses a
     profile in the latter; empty means the one each file names itself. `refused_name` says why a
-    tool may not have a name, or nothing.
+    tool may not have a name, or nothing. `trusted` tells whether a file of the project has the
+    content (sha256, hex) that the person trusted: it may have changed since (R25).
     """
 
     def __init__(
@@ -87,10 +89,13 @@ class ToolFiles:
         places: Iterable[tuple[Scope, Path]],
         profile: str = "",
         refused_name: Callable[[str], str] = lambda _: "",
+        *,
+        trusted: Callable[[Path, str], bool] = lambda path, sha256: True,
     ) -> None:
         self.places = list(places)
         self.profile = profile
         self._refused_name = refused_name
+        self._trusted = trusted
         self._readings: dict[str, _Reading] = {}
 
     def load(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
@@ -128,7 +133,11 @@ class ToolFiles:
             data = read_regular(path, MAX_BYTES)
         except OSError as error:
             return _Reading(signature, problems=(ToolProblem(path, _unreadable(path, error)),))
-        origin = Origin(Source.CUSTOM, "", scope, path, digest=hashlib.sha256(data).hexdigest())
+        digest = hashlib.sha256(data).hexdigest()
+        if scope is Scope.LOCAL and not self._trusted(path, digest):
+            # Without a signature it is read again: what is trusted may change, too.
+            return _Reading((), problems=(ToolProblem(path, _CHANGED),))
+        origin = Origin(Source.CUSTOM, "", scope, path, digest=digest)
         try:
             definitions, problems = self._tools_in(data, origin)
         except ToolFileError as error:

@@ -16,7 +16,8 @@ from tools import storage
 from tools.commands.tool.document import read_document
 from tools.definition import Scope, ToolDefinition, wire_name
 from tools.formats.problems import ToolFileError, ToolProblem, shown_path
-from tools.permissions.trust import ProjectFileError, TrustReport, TrustStore, inspect
+from tools.permissions.trust import ProjectFileError, Trust, TrustReport, inspect
+from tools.permissions.trust_store import TrustStore
 from tools.registry import other_names
 from tools.sources.files import SEVERAL, ToolFiles
 from tools.yamltext import MAX_BYTES, Document, DocumentError
@@ -251,9 +252,9 @@ class ToolStore:
 
     def _keep_trust(self, before: TrustReport) -> None:
         trust = TrustStore(storage.state_dir())
-        if before.anything and not trust.trusted(before):
-            return
-        trust.grant(inspect(self.root))
+        stored = trust.trust_of(before) if before.anything else Trust.RUNNING
+        if stored.reads:
+            trust.grant(inspect(self.root), stored)
 
     def _write(self, path: Path, data: bytes, scope: Scope) -> None:
         below = self.root if scope is Scope.LOCAL else None

@@ -1,0 +1,45 @@
+"""Each security requirement R1-R48 has a test that is named by its number: `test_r22_…`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+REQUIREMENTS = range(1, 49)
+
+NOT_YET = {
+    28: "there are no team tools yet",
+    34: "there are no MCP servers yet",
+    35: "opta serves nothing yet",
+}
+"""Requirements of parts that do not exist, and so can break nothing."""
+
+
+def numbers(text: str) -> set[int]:
+    """Return the requirements that the names of the tests in `text` claim."""
+    names = re.findall(r"def test((?:_r\d+)+)_", text)
+    return {int(number) for name in names for number in re.findall(r"\d+", name)}
+
+
+@cache
+def named() -> frozenset[int]:
+    files = set(TESTS.rglob("test_*.py")) - {Path(__file__)}
+    return frozenset(number for path in files for number in numbers(path.read_text()))
+
+
+def test_names_are_read():
+    assert numbers("def test_r8_x():\nasync def test_r22_r24_y(\ndef test_rows():\n") == {8, 22, 24}
+
+
+@pytest.mark.parametrize("number", REQUIREMENTS, ids="R{}".format)
+def test_each_requirement_has_a_test_of_its_number(number):
+    assert (number in named()) or number in NOT_YET, f"no test is named test_r{number}_…"
+
+
+def test_only_requirements_are_named_and_what_does_not_exist_is_not():
+    assert named() <= set(REQUIREMENTS)
+    assert not named() & set(NOT_YET)
