@@ -56,8 +56,7 @@ class _Turn:
 
     session: str
     title: str
-    before: asyncio.Task[Snapshot | None]
-    changing: bool = False
+    before: asyncio.Task[Snapshot | None] | None = None
     written: set[str] = field(default_factory=set)
 
 
@@ -84,19 +83,19 @@ class FileHistory:
         self._remembered: dict[str, Seen] = {}
 
     def begin(self, session: str, title: str) -> None:
-        """A turn begins: look at the files while the model answers."""
+        """A turn begins. Nothing is looked at before a call may change files."""
         if self._enabled:
             line = " ".join(title.split())
             shown = line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
-            self._looking = asyncio.create_task(self._look())
-            self._turn = _Turn(session, shown, self._looking)
+            self._turn = _Turn(session, shown)
 
     async def before_change(self, invocation: Invocation) -> None:
         """Wait until the files were looked at, before the first call that may change some."""
         turn = self._turn
         if turn is None or all(e.kind is EffectKind.READ for e in invocation.effects):
             return
-        turn.changing = True
+        if turn.before is None:
+            self._looking = turn.before = asyncio.create_task(self._look())
         finished, _ = await asyncio.wait([turn.before], timeout=_TOLD_AFTER_S)
         if not finished:
             self.tell("Keeping a copy of the files for /undo (only what changed is read again).")
@@ -110,8 +109,8 @@ class FileHistory:
     def end(self) -> None:
         """The turn is over: look again and keep what it changed, without anyone waiting."""
         turn, self._turn = self._turn, None
-        if turn is not None and turn.changing:
-            self._recording = asyncio.create_task(self._record(turn, self._recording))
+        if turn is not None and turn.before is not None:
+            self._recording = asyncio.create_task(self._record(turn, turn.before, self._recording))
 
     async def undo(self, session: str) -> Restored | None:
         """Take back the newest turn of a session that changed files; None where there is none.
@@ -181,10 +180,15 @@ class FileHistory:
             if self._watcher is not None and new:
                 _add(before, await asyncio.to_thread(self._watcher.snapshot_of, new))
 
-    async def _record(self, turn: _Turn, earlier: asyncio.Task[None] | None) -> None:
+    async def _record(
+        self,
+        turn: _Turn,
+        looking: asyncio.Task[Snapshot | None],
+        earlier: asyncio.Task[None] | None,
+    ) -> None:
         if earlier is not None:
             await asyncio.wait([earlier])
-        before = await turn.before
+        before = await looking
         if before is None:
             return
         async with self._using:

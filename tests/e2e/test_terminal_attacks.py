@@ -77,7 +77,7 @@ def conversation(text: str, place: Path) -> bytes:
 
 
 @needs_tmux
-def test_r36_nobodys_text_acts_on_the_terminal(tmp_path):
+def test_r36_r37_nobodys_text_acts_on_the_terminal(tmp_path):
     harmless, corpus, random_bytes = (tmp_path / name for name in ("plain", "corpus", "noise"))
     for place in (harmless, corpus, random_bytes):
         place.mkdir()

@@ -171,7 +171,7 @@ async def test_plan_mode_lets_commands_read(tmp_path):
         ("ls | tee", "no rule allows `tee`, which is not a command that is known to only read"),
         ("ls > f", "no rule allows `> f`, which writes to a file (> f)"),
         ("sort -o f a", "no rule allows it: it has -o, which is not known to only read"),
-        ("cat .env", "it reads .env: environment files hold secrets"),
+        ("cat .env", ".env: environment files hold secrets"),
         ("cat /etc/hosts", "it reads /etc/hosts, which is outside the workspace"),
         ("echo ${x@P}", "no rule allows it: it has an expansion that does more than give a value"),
     ],

@@ -80,7 +80,7 @@ async def test_r40_a_command_that_names_a_file_with_secrets_asks_whatever_rule_a
 
 @pytest.mark.parametrize(
     "command",
-    ["cat plain.txt", "ls -a .env", "test -f .env", "echo gcloud .env.example", "cat *.txt.none",
+    ["cat plain.txt", "ls -a", "test -f .env", "echo gcloud .env.example", "cat *.txt.none",
      "which gcloud || true"],
 )  # fmt: skip
 async def test_r40_commands_that_show_no_secret_are_not_asked_about(

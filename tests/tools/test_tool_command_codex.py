@@ -128,7 +128,7 @@ def test_an_escalated_one_is_not_run_where_nobody_can_be_asked(opta):
     text = "[custom_tools.t]\ncommand = 'touch ran'\nwith_escalated_permissions = true\n"
     opta.put("config.toml", text, opta.root / ".opta")
     ran = opta("tool run t --trust")
-    assert (ran.code, "nobody could be asked" in ran.err) == (1, True)
+    assert (ran.code, "nobody can be asked here" in ran.err) == (1, True)
     assert not (opta.root / "ran").exists()
 
 
