@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent.chat import Chat, Parts, Tell
-from agent.configuration import codex_config, isolation_of, read_settings, tool_files
+from agent.configuration import (
+    codex_config,
+    hook_settings,
+    isolation_of,
+    read_settings,
+    tool_files,
+)
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
@@ -27,16 +34,18 @@ from agent.settings import Settings
 from agent.undo import FileHistory
 from prompts import load
 from tools import storage
-from tools.builtin import all_builtins
-from tools.builtin.kit import Services
+from tools.builtin import all_builtins, background_job
+from tools.builtin.kit import Builtin, Services
 from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form
 from tools.definition import ToolDefinition
 from tools.engine.environment import child_environment
+from tools.engine.jobs import Jobs
 from tools.engine.masking import Masker
 from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
+from tools.hooks import HookRunner
 from tools.permissions.gate import Approver, PermissionGate
 from tools.permissions.mode import Mode
 from tools.permissions.rule_review import review
@@ -79,13 +88,16 @@ class Options:
             "deny": "permissions.deny",
             "auto_approve": "auto_approve",
             "auto_deny": "auto_deny",
+            "config": "config",
         }
         names |= {name: name for name in CODEX_FLAGS}
         flags = {setting: getattr(arguments, name, None) for name, setting in names.items()}
         return cls(flags, arguments.version_text, CHAT if arguments.print is None else BATCH)
 
 
-def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
+def build_registry(
+    trust: ProjectTrust, settings: Settings, session_tools: Iterable[Builtin] = ()
+) -> ToolRegistry:
     """Make the registry of all tools; no tool file is read yet.
 
     Project files count only while they are trusted: a refresh looks again. Raises UserError for a
@@ -101,7 +113,7 @@ def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
         return saved
 
     codex_file = codex_config(settings)
-    builtins = [builtin.definition for builtin in all_builtins()]
+    builtins = [builtin.definition for builtin in (*all_builtins(), *session_tools)]
     taken = wire_names(builtins)
     files = ToolFiles(
         [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds
@@ -126,36 +138,36 @@ def build_chat(
     *,
     approver: Approver | None = None,
     ask_trust: AskTrust | None = None,
+    session_tools: tuple[Builtin, ...] = (),
 ) -> Chat:
     """Put a chat together.
 
-    `approver` and `ask_trust` None mean that nobody can be asked. Raises UserError.
+    `approver` and `ask_trust` None mean that nobody can be asked. `session_tools` are offered
+    beside all others. Raises UserError.
     """
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.settings)
-    registry = build_registry(trust, settings)
+    registry = build_registry(trust, settings, session_tools)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
     )
-    builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
+    builtins = {made.definition.name: made for made in (*all_builtins(), *session_tools)}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
     files = FileHistory(workspace, gate, enabled=settings.undo)
-    isolation = isolation_of(root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX)
+    jobs = Jobs()
+    jobs.on_start = partial(registry.offer, background_job.NAME)
+    hooks, hook_problems = hook_settings(settings, root, trust.report if trust.level.runs else None)
+    programs = HookRunner(hooks, gate, root, environment, lambda: trust.level.runs)
     executor = ToolExecutor(
         registry,
         gate,
         builtins,
-        Services(
-            workspace,
-            environment,
-            gate.rules,
-            settings.max_execution_ms,
-            isolation,
-            Masker(configured_secrets(settings, os.environ), REDACTED),
+        _services(workspace, gate, settings, environment, jobs),
+        hooks=Hooks(
+            before_run=files.before_change, note_for=instructions.for_paths, programs=programs
         ),
-        hooks=Hooks(before_run=files.before_change, note_for=instructions.for_paths),
     )
     return Chat(
         Parts(
@@ -165,6 +177,8 @@ def build_chat(
             executor=executor,
             context=MessageContext(root, executor, instructions),
             files=files,
+            hooks=programs,
+            jobs=jobs,
             check_project=lambda: _check_project(trust, ask_trust),
             begin_session=_session_starter(root, settings, options),
             reopen_session=_session_opener(root, settings, options.kind),
@@ -172,9 +186,31 @@ def build_chat(
             system=load("system"),
             tools_command=lambda form: build_tools_command(registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
-            warnings=(*settings.warnings, *map(str, review(settings.rules, root)), *_swept()),
+            warnings=(*_warnings(settings, root), *hook_problems, *_swept()),
         )
     )
+
+
+def _services(
+    workspace: Workspace,
+    gate: PermissionGate,
+    settings: Settings,
+    environment: Mapping[str, str],
+    jobs: Jobs,
+) -> Services:
+    return Services(
+        workspace,
+        environment,
+        gate.rules,
+        settings.max_execution_ms,
+        isolation_of(workspace.root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX),
+        Masker(configured_secrets(settings, os.environ), REDACTED),
+        jobs,
+    )
+
+
+def _warnings(settings: Settings, root: Path) -> tuple[str, ...]:
+    return (*settings.warnings, *map(str, review(settings.rules, root)))
 
 
 def build_tools_command(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 
 from agent import streams
@@ -17,7 +15,8 @@ from agent.chat import Chat
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
 from agent.events import Level, TurnEnd
 from agent.loop import TurnOutcome
-from agent.project import project_root, trust_in
+from agent.project import ProjectTrust, project_root, trust_in
+from agent.signals import cancel_on_signals
 from agent.ui.batch import (
     BatchFrontEnd,
     JsonFrontEnd,
@@ -45,14 +44,19 @@ def run(arguments: argparse.Namespace) -> int:
     chat = build_chat(trust, options)
     chat.show_on(front_end.emit)
     _reopen(chat, arguments)
-    if not arguments.trust and trust.report.anything:
+    tell_trust(chat, trust, given=arguments.trust)
+    job = _Job(chat, prompt, front_end)
+    return asyncio.run(job.run())
+
+
+def tell_trust(chat: Chat, trust: ProjectTrust, *, given: bool) -> None:
+    """Say that the project is not trusted, where that makes a difference."""
+    if not given and trust.report.anything:
         chat.notice(
             "this directory is not trusted: its own tools, settings and AGENTS.md are not used; "
             "--trust uses them for this run",
             Level.WARNING,
         )
-    job = _Job(chat, prompt, front_end)
-    return asyncio.run(job.run())
 
 
 @dataclass(slots=True)
@@ -64,7 +68,7 @@ class _Job:
     async def run(self) -> int:
         started = time.monotonic()
         turn = asyncio.ensure_future(self.chat.say(self.prompt))
-        _cancel_on_signals(turn)
+        cancel_on_signals(turn)
         try:
             outcome = await _outcome(turn)
             duration_ms = round((time.monotonic() - started) * 1000)
@@ -108,14 +112,6 @@ async def _outcome(turn: asyncio.Future[TurnOutcome]) -> TurnOutcome:
         return await turn
     except asyncio.CancelledError:
         return TurnOutcome(TurnEnd.CANCELLED, detail="interrupted")
-
-
-def _cancel_on_signals(turn: asyncio.Future[TurnOutcome]) -> None:
-    loop = asyncio.get_running_loop()
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        # Windows has no such handlers: there KeyboardInterrupt ends the program.
-        with suppress(NotImplementedError, AttributeError):
-            loop.add_signal_handler(getattr(signal, name), turn.cancel)
 
 
 def _exit_code(outcome: TurnOutcome, unanswered: int) -> int:

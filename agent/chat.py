@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from agent.compaction import Compactor
 from agent.context import MessageContext
-from agent.conversation import CHARACTERS_PER_TOKEN, Conversation, Prices
+from agent.conversation import CHARACTERS_PER_TOKEN, Conversation, Prices, Usage
 from agent.events import (
     AssistantFinished,
     Emit,
@@ -29,8 +29,11 @@ from agent.streams import OutputError
 from agent.undo import FileHistory, told
 from tools.commands.tools import ToolsCommand
 from tools.cost import Form, form_of
+from tools.definition import JsonObject
+from tools.engine.jobs import Jobs
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
+from tools.hooks import HookRunner
 
 DECISIONS_KEPT = 20
 
@@ -50,6 +53,8 @@ class Parts:
     executor: ToolExecutor
     context: MessageContext
     files: FileHistory
+    hooks: HookRunner
+    jobs: Jobs
     check_project: Callable[[], Awaitable[str]]
     begin_session: Callable[[str, Tell], Session]
     reopen_session: Callable[[str, Tell], Session]
@@ -75,6 +80,7 @@ class Chat:
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
+        self.jobs = parts.jobs
         self.conversation = Conversation(parts.system)
         self.decisions: list[str] = []
         self.last_outcome: TurnOutcome | None = None
@@ -88,6 +94,12 @@ class Chat:
         self._show = show
         self.gate.tell = lambda text: self.notice(text, Level.WARNING)
         self._parts.files.tell = self.notice
+        self.jobs.tell = self.notice
+        self._parts.hooks.tell = lambda text: self.notice(text, Level.WARNING)
+        self._parts.hooks.about = lambda: {
+            "session_id": self.session.id,
+            "model": self.model_name,
+        }
         for text in self._parts.warnings:
             self._tell(Notice(text, Level.WARNING))
 
@@ -119,8 +131,11 @@ class Chat:
         for line in self.registry.refresh():
             self.notice(line, Level.WARNING)
 
-    async def say(self, text: str) -> TurnOutcome:
-        """Run one turn of the conversation."""
+    async def say(self, text: str, *, given: str | None = None) -> TurnOutcome:
+        """Run one turn of the conversation.
+
+        With `given` the text is not a person's: `given` goes along, and no file that it names.
+        """
         await self.look_again()
         schemas = json.dumps(self.registry.wire())
         self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
@@ -128,8 +143,9 @@ class Chat:
             model = self._client()
         except ModelError as error:
             return self._not_sent(error)
+        self._parts.context.tell_jobs(self.jobs.take_news())
         context = await self._parts.context.take(
-            text, first=not self.conversation.messages, tell=self.notice
+            text, first=not self.conversation.messages, tell=self.notice, given=given
         )
         self._parts.files.begin(self.session.id, text)
         try:
@@ -144,12 +160,14 @@ class Chat:
             )
         finally:
             self._parts.files.end()
+        summary = _turn_summary(self.last_outcome, self.conversation.usage, self.prices)
+        await self._parts.hooks.stopped(summary, self.emit)
         return self.last_outcome
 
-    async def run_as_person(self, command: str) -> None:
+    async def run_as_person(self, command: str, *, background: bool = False) -> None:
         """Run a shell command that the person typed; the model sees it with the next message."""
         if command:
-            await self._parts.context.run_as_person(command, self.emit)
+            await self._parts.context.run_as_person(command, self.emit, background=background)
 
     async def restore_files(self, *, undoing: bool) -> str:
         """Take back what the last turn did to files, or put it again; say what was done.
@@ -207,7 +225,10 @@ class Chat:
         return f"Session {session.id} goes on after {turns} of your messages."
 
     async def aclose(self) -> None:
-        """Close the model's connections and the journal."""
+        """Stop what runs in the background; close the model's connections and the journal."""
+        stopped = await self.jobs.stop_all()
+        if stopped:
+            self.notice(f"{stopped} job{'s' * (stopped > 1)} in the background stopped")
         await self._parts.files.aclose()
         self.session.journal.close()
         if self._model is not None:
@@ -237,6 +258,19 @@ class Chat:
         self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
         self.last_outcome = replace(failed(error), unusable=True)
         return self.last_outcome
+
+
+def _turn_summary(outcome: TurnOutcome, usage: Usage, prices: Prices) -> JsonObject:
+    """Return what the hooks at the end of a turn are told; usage is that of the session."""
+    return {
+        "end": outcome.end.value,
+        "text": outcome.text,
+        "detail": outcome.detail,
+        "requests": usage.requests,
+        "input_tokens": usage.input,
+        "output_tokens": usage.output,
+        "cost_usd": prices.cost_usd(usage),
+    }
 
 
 def _shown_again(messages: Iterable[Message]) -> Iterator[Event]:

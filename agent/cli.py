@@ -17,16 +17,21 @@ if TYPE_CHECKING:
 class Command(NamedTuple):
     """A command beside the chat: its module has `configure(parser)` and `run(arguments, out)`.
 
-    One that reads its words itself (`own_words`) has `main(words, out)` instead.
+    One that reads its words itself (`own_words`) has `main(words, out)` instead. Where `implied`
+    is set, it is the subcommand that is meant when the first word is none of `SUBCOMMANDS`.
     """
 
     module: str
     help: str
     own_words: bool = False
+    implied: str = ""
 
 
 COMMANDS = {
     "demo": Command("agent.demo", "see opta work on a small project, without key or network"),
+    "loop": Command(
+        "agent.loop_command", "work on a spec, task by task, until it is done", implied="run"
+    ),
     "tools": Command("agent.tools_command", "list tools with their cost, switch them on or off"),
     "tool": Command("agent.tool_command", "make, check, test and run tools of your own", True),
     "permissions": Command(
@@ -78,6 +83,9 @@ def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
     parser = Parser(prog=f"opta {name}", description=f"{COMMANDS[name].help.capitalize()}.")
     parser.set_defaults(version_text=version)
     module.configure(parser)
+    implied = COMMANDS[name].implied
+    if implied and arguments and arguments[0] not in (*module.SUBCOMMANDS, "-h", "--help"):
+        arguments = [implied, *arguments]
     parsed = parser.parse_args(arguments)
     return int(module.run(parsed, sys.stdout))
 

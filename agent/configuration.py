@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,14 @@ from agent.redaction import Redactor, configured_secrets
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
-from tools.permissions.trust import TrustReport
-from tools.sources.codex_config import user_config
+from tools.hook_settings import HookCommand, HookSettings
+from tools.permissions.trust import (
+    MAX_FILE_BYTES,
+    ProjectFileError,
+    TrustReport,
+    read_project_file,
+)
+from tools.sources.codex_config import PROJECT_FILES, user_config
 from tools.sources.files import SEVERAL, tool_places
 
 if TYPE_CHECKING:
@@ -58,6 +66,60 @@ def codex_config(settings: Settings) -> Path:
     if file.suffix != SEVERAL:
         raise UserError(f"{file} is not named *{SEVERAL}. Check --config-file.", USAGE)
     return file
+
+
+def hook_settings(
+    settings: Settings, root: Path, trusted: TrustReport | None
+) -> tuple[HookSettings, list[str]]:
+    """Return all hooks, those of Codex's `config.toml` too, and what is wrong with them.
+
+    Of the project count those that are `trusted` to run. Hooks of several files add up; one given
+    on the command line replaces those of files (B40).
+    """
+    files = [(codex_config(settings), False)]
+    files += [(root / name, True) for name in PROJECT_FILES if trusted is not None]
+    hooks, problems = settings.hooks, []
+    for path, project in files:
+        commands, wrong = _codex_hooks(path, trusted if project else None, settings.profile)
+        problems += wrong
+        for name, (argv, line) in commands.items():
+            if settings.source(name).startswith("flag"):
+                continue
+            hook = HookCommand(
+                argv, root if project else path.parent, f"{path}:{line}", project,
+                timeout_ms=settings.hook_timeout_s * 1000,
+            )  # fmt: skip
+            kind = "tool" if name == "tool_hook_command" else "stop"
+            hooks = replace(hooks, **{kind: (*getattr(hooks, kind), hook)})
+    return hooks, problems
+
+
+def _codex_hooks(
+    path: Path, project: TrustReport | None, profile: str
+) -> tuple[dict[str, tuple[tuple[str, ...], int]], list[str]]:
+    """Read the hooks of one file; one that is not there has none."""
+    try:
+        if project is not None:
+            data = read_project_file(project.root, str(path.relative_to(project.root)))
+        else:
+            data = storage.read_regular(path, MAX_FILE_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except (OSError, ProjectFileError) as error:
+        return {}, [f"{path}: hooks are not read: {error}"]
+    # Most files have none: the reader of TOML with its positions is not loaded for those.
+    if data is None or b"_hook_command" not in data:
+        return {}, []
+    if project is not None and not project.holds(path, hashlib.sha256(data).hexdigest()):
+        return {}, [f"{path}: its hooks are not used: it has changed since it was trusted"]
+    from tools.formats import codex
+    from tools.formats.problems import ToolFileError
+
+    try:
+        commands, problems = codex.hook_commands(data, path, profile=profile)
+    except ToolFileError as error:
+        return {}, [str(error)]
+    return commands, [str(problem) for problem in problems]
 
 
 def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path]]:

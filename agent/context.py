@@ -33,21 +33,26 @@ class MessageContext:
         self._instructions = instructions
         self._waiting: list[str] = []
 
-    async def take(self, text: str, *, first: bool, tell: Callable[[str], None]) -> str:
+    async def take(
+        self, text: str, *, first: bool, tell: Callable[[str], None], given: str | None = None
+    ) -> str:
         """Return the context of the message `text`; `first` says that a conversation begins.
 
-        `tell` hears of each file that is attached, and of one that cannot be.
+        `tell` hears of each file that is attached, and of one that cannot be. A message that no
+        person typed names no files: `given` then takes their place.
         """
         parts = [self.standing(), *self._waiting] if first else [*self._waiting]
-        for path in mentions(text):
+        for path in mentions(text) if given is None else ():
             parts.append(await self._attached(path, tell))
+        parts.append(given or "")
         self._waiting.clear()
         return "\n\n".join(filter(None, parts))
 
-    async def run_as_person(self, command: str, emit: Emit) -> None:
+    async def run_as_person(self, command: str, emit: Emit, *, background: bool = False) -> None:
         """Run a shell command that the person typed; what it printed goes along later."""
         # The sandbox is for what the model wants; the settings may require it for all.
-        result = await self._call("run_command", emit, command=command, unsandboxed=True)
+        more = {"background": True} if background else {}
+        result = await self._call("run_command", emit, command=command, unsandboxed=True, **more)
         self._add_output(command, result)
 
     def take_up(self, call: ToolCall, result: ToolResult) -> None:
@@ -74,6 +79,11 @@ class MessageContext:
     def tell_done(self, what: str) -> None:
         """Let the next message say what the person did to files meanwhile."""
         self._waiting.append(f"<user_action>\n{what}\n</user_action>")
+
+    def tell_jobs(self, news: list[str]) -> None:
+        """Let the next message say which jobs have ended meanwhile."""
+        if news:
+            self._waiting.append("\n".join(["<background_jobs>", *news, "</background_jobs>"]))
 
     def forget(self) -> None:
         """Begin anew: another conversation is about to start."""

@@ -14,6 +14,7 @@ Every object has `v` (1) and `type`; the other keys by type:
     started       call, title
     output        call_id, text                       live output of a call
     finished      call, title, result
+    hook          phase, command, call_id, problem, refused, duration_ms
     compacted     summary, kept, before, after        sizes in tokens
     notice        text, level                         info, warning or error
     end           end, detail, next_step, duration_ms
@@ -56,7 +57,14 @@ from tools.definition import (
     ToolCall,
     ToolResult,
 )
-from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
+from tools.events import (
+    CallDecided,
+    CallFinished,
+    CallOutput,
+    CallProposed,
+    CallStarted,
+    HookFinished,
+)
 
 VERSION = 1
 
@@ -290,6 +298,25 @@ _FORMS: dict[type, _Form] = {
         },
         lambda f: CallFinished(
             _read_call(f["call"]), _get(f, "title", str), _read_result(f["result"])
+        ),
+    ),
+    HookFinished: _Form(
+        "hook",
+        lambda e: {
+            "phase": e.phase,
+            "command": e.command,
+            "call_id": e.call_id,
+            "problem": e.problem,
+            "refused": e.refused,
+            "duration_ms": e.duration_ms,
+        },
+        lambda f: HookFinished(
+            _get(f, "phase", str),
+            _get(f, "command", str),
+            _get(f, "call_id", str),
+            _get(f, "problem", str),
+            _get(f, "refused", bool),
+            _get(f, "duration_ms", int),
         ),
     ),
     ContextCompacted: _Form(

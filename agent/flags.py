@@ -20,6 +20,14 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_config_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that sets any setting; shared by everything that runs turns."""
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="KEY=VALUE",
+        help="set a setting for this run; VALUE is TOML, or text: --config 'undo=false'",
+    )  # fmt: skip
+
+
 def add_project_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of every command that reads a project."""
     group = parser.add_argument_group("project")
@@ -45,3 +53,31 @@ def add_codex_flags(parser: argparse.ArgumentParser) -> None:
         "--config-file", metavar="FILE", help="read FILE instead; wins over --config-home"
     )
     group.add_argument("--profile", metavar="NAME", help="use the tools of [profiles.NAME] too")
+
+
+def add_permission_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what needs no question; shared by everything that runs turns."""
+    group = parser.add_argument_group("permission")
+    rule = {"action": "append", "default": [], "metavar": "RULE"}
+    group.add_argument("--allow", **rule, help="allow, e.g. 'run_command(npm test:*)'")  # type: ignore[arg-type]
+    group.add_argument("--ask", **rule, help="always ask")  # type: ignore[arg-type]
+    group.add_argument("--deny", **rule, help="never allow; beats every other rule")  # type: ignore[arg-type]
+    group.add_argument(
+        "--auto-approve", **rule,  # type: ignore[arg-type]
+        help="allow all tools with a tag, e.g. tool:read",
+    )  # fmt: skip
+    group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
+    group.add_argument(
+        "--mode", "--permission-mode", choices=["ask", "accept-edits", "auto-sandbox", "plan"],
+        help="what needs no question: reads (ask), also edits in this directory (accept-edits), "
+        "also commands in a sandbox without network (auto-sandbox); plan allows reads only",
+    )  # fmt: skip
+    group.add_argument(
+        "--sandbox", choices=["auto", "required", "off"],
+        help="run the model's commands in a sandbox: where there is one, always or not at all, or "
+        "(off) only in the mode auto-sandbox",
+    )  # fmt: skip
+    group.add_argument(
+        "--dangerously-skip-permissions", dest="skip_permissions", action="store_true",
+        help="answer every question with yes, except those only a person may answer",
+    )  # fmt: skip

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from agent.errors import USAGE
-from agent.flags import add_codex_flags, add_model_flags, add_project_flags
+from agent.flags import (
+    add_codex_flags,
+    add_config_flag,
+    add_model_flags,
+    add_permission_flags,
+    add_project_flags,
+)
 
 EXIT_CODES = """\
 exit codes:
@@ -56,9 +62,10 @@ def chat_parser(version: str, commands: Mapping[str, str]) -> Parser:
     _add_batch_flags(parser)
     add_model_flags(parser)
     add_project_flags(parser)
+    add_config_flag(parser)
     add_codex_flags(parser)
     _add_session_flags(parser)
-    _add_permission_flags(parser)
+    add_permission_flags(parser)
     return parser
 
 
@@ -91,31 +98,4 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-r", "--resume", nargs="?", const="", metavar="ID",
         help="go on with a session; without ID, choose from a list",
-    )  # fmt: skip
-
-
-def _add_permission_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("permission")
-    rule = {"action": "append", "default": [], "metavar": "RULE"}
-    group.add_argument("--allow", **rule, help="allow, e.g. 'run_command(npm test:*)'")  # type: ignore[arg-type]
-    group.add_argument("--ask", **rule, help="always ask")  # type: ignore[arg-type]
-    group.add_argument("--deny", **rule, help="never allow; beats every other rule")  # type: ignore[arg-type]
-    group.add_argument(
-        "--auto-approve", **rule,  # type: ignore[arg-type]
-        help="allow all tools with a tag, e.g. tool:read",
-    )  # fmt: skip
-    group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
-    group.add_argument(
-        "--mode", "--permission-mode", choices=["ask", "accept-edits", "auto-sandbox", "plan"],
-        help="what needs no question: reads (ask), also edits in this directory (accept-edits), "
-        "also commands in a sandbox without network (auto-sandbox); plan allows reads only",
-    )  # fmt: skip
-    group.add_argument(
-        "--sandbox", choices=["auto", "required", "off"],
-        help="run the model's commands in a sandbox: where there is one, always or not at all, or "
-        "(off) only in the mode auto-sandbox",
-    )  # fmt: skip
-    group.add_argument(
-        "--dangerously-skip-permissions", dest="skip_permissions", action="store_true",
-        help="answer every question with yes, except those only a person may answer",
     )  # fmt: skip

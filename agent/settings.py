@@ -15,9 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.settings_keys import KEYS, Key, Kind, checked, from_environment, nearest_key
+from agent.settings_hooks import FLAGS, Said, collect_hooks
+from agent.settings_keys import (
+    KEYS,
+    Key,
+    Kind,
+    checked,
+    from_environment,
+    from_override,
+    nearest_key,
+)
 from tools import storage
 from tools.confinement import IsolationSettings, Sandboxing
+from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.worktree import main_worktree
@@ -69,6 +79,8 @@ class Settings:
     default_verdict: Verdict
     switches: Mapping[str, bool]
     undo: bool
+    hooks: HookSettings
+    hook_timeout_s: int
     show_token_costs: bool
     load_custom_tools: bool
     max_execution_ms: int | None
@@ -105,8 +117,9 @@ def load_settings(
     """Read all layers for the work in `project`.
 
     `flags` maps names of settings (`model`, `permissions.allow`, `auto_approve`, …) to what the
-    command line said; None and empty lists say nothing. Of the project counts what the report holds
-    that was `trusted`, nothing of it is read here. Raises SettingsError, StorageError.
+    command line said; None and empty lists say nothing. `config` holds texts `KEY=VALUE`, which
+    flags of their own beat. Of the project counts what the report holds that was `trusted`, nothing
+    of it is read here. Raises SettingsError, StorageError.
     """
     root = project.resolve()
     managed = _Layer("managed")
@@ -117,8 +130,10 @@ def load_settings(
     _read_own(user, storage.config_dir() / "config.yml", root, mine)
     if trusted is not None:
         _read_project(theirs, trusted)
-    layers = [managed, user, mine, theirs, _environment(environ), _flags(flags)]
-    return _settings(_merge(layers), layers, environ)
+    overrides = _overrides(flags.get("config") or ())
+    own_flags = {name: value for name, value in flags.items() if name != "config"}
+    layers = [managed, user, mine, theirs, _environment(environ), overrides, _flags(own_flags)]
+    return _settings(_merge(layers), layers, environ, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +369,7 @@ def _environment(environ: Mapping[str, str]) -> _Layer:
 
 
 def _flags(flags: Mapping[str, Any]) -> _Layer:
-    layer = _Layer("flags")
+    layer = _Layer(FLAGS)
     for name, value in flags.items():
         if value in (None, False, [], ()):
             continue
@@ -363,6 +378,17 @@ def _flags(flags: Mapping[str, Any]) -> _Layer:
             layer.set(key, checked(key, value), f"flag {key.flag}")
         except (ValueError, RuleError) as error:
             raise SettingsError(f"flag {key.flag}: {error}") from None
+    return layer
+
+
+def _overrides(texts: Iterable[str]) -> _Layer:
+    layer = _Layer(FLAGS)
+    for text in texts:
+        try:
+            key, value = from_override(text)
+            layer.set(key, value, f"flag --config {key.name}")
+        except (ValueError, RuleError) as error:
+            raise SettingsError(f"flag --config {text}: {error}") from None
     return layer
 
 
@@ -406,8 +432,18 @@ def _paths(texts: Iterable[str]) -> tuple[Path, ...]:
     return tuple(Path(text).expanduser() for text in texts)
 
 
+def _hooks(values: dict[str, _Value], layers: list[_Layer], root: Path) -> HookSettings:
+    found = [
+        (name, Said(layer.place, value.value, value.source))
+        for layer in layers
+        for name, value in layer.values.items()
+    ]
+    plain = {name: value.value for name, value in values.items()}
+    return collect_hooks(found, plain, root)
+
+
 def _settings(
-    values: dict[str, _Value], layers: list[_Layer], environ: Mapping[str, str]
+    values: dict[str, _Value], layers: list[_Layer], environ: Mapping[str, str], root: Path
 ) -> Settings:
     def get(name: str) -> Any:
         return values[name].value if name in values else KEYS[name].default
@@ -449,6 +485,8 @@ def _settings(
         ),
         switches=switches,
         undo=get("undo"),
+        hooks=_hooks(values, layers, root),
+        hook_timeout_s=get("hook_timeout"),
         show_token_costs=get("tools.showTokenCosts"),
         load_custom_tools=get("tools.autoLoadCustomTools"),
         max_execution_ms=get("tools.maxExecutionTime"),

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
+
+from tools.hook_settings import HOOK_TIMEOUT_S
 
 
 class Kind(StrEnum):
@@ -23,6 +25,8 @@ class Kind(StrEnum):
     NAMES = "a list of names of settings"
     PATHS = "a list of paths, absolute or beginning with ~"
     MAPPING = "a mapping"
+    WORDS = "a list of a program and its arguments"
+    HOOKS = "a list of hooks: command, tools, timeout, required"
     TEXTS = "a mapping of names to text"
 
 
@@ -166,6 +170,12 @@ _ALL = (
         "container_image", Kind.TEXT, "", "the image they run in; it is not fetched",
         env=("OPTA_CONTAINER_IMAGE",), project=False,
     ),
+    Key("tool_hook_command", Kind.WORDS, (), "program told before and after each call"),
+    Key("stop_hook_command", Kind.WORDS, (), "program told when a turn has ended"),
+    Key("pre_tool_hooks", Kind.HOOKS, (), "programs that may deny a call: see hooks.md"),
+    Key(
+        "hook_timeout", Kind.INTEGER, HOOK_TIMEOUT_S, "seconds a hook may take", project=False,
+    ),
     Key("tools.showTokenCosts", Kind.SWITCH, True, "show token costs in /tools"),
     Key("tools.autoLoadCustomTools", Kind.SWITCH, True, "load custom tools"),
     Key(
@@ -209,6 +219,30 @@ def from_environment(key: Key, text: str) -> Any:
     if key.kind is Kind.INTEGER and text.strip().isascii() and text.strip().isdigit():
         value = int(text)
     return checked(key, value)
+
+
+def from_override(text: str) -> tuple[Key, Any]:
+    """Return the setting and the value that `KEY=VALUE` of the command line means (B40).
+
+    The value is TOML, or text where it is none. Raises ValueError.
+    """
+    name, equals, written = (part.strip() for part in text.partition("="))
+    key = KEYS.get(name)
+    if not equals or key is None or not key.file or key.managed_only:
+        near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
+        hint = f" Did you mean {near}?" if near and near != name else ""
+        raise ValueError(f"must be KEY=VALUE of a setting.{hint}")
+    return key, checked(key, _toml_value(written))
+
+
+def _toml_value(text: str) -> Any:
+    import tomllib
+
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
 
 
 def nearest_key(name: str, known: list[str]) -> str:
@@ -258,11 +292,39 @@ def _fits(key: Key, value: Any) -> bool:
             texts = key.kind is Kind.TEXTS and all(isinstance(v, str) for v in value.values())
             return texts or key.kind is Kind.MAPPING
         case list() | tuple():
-            listed = key.kind in (Kind.RULES, Kind.NAMES, Kind.PATHS)
-            texts = listed and all(isinstance(item, str) for item in value)
-            return texts and (key.kind is not Kind.PATHS or all(map(_is_path, value)))
+            return _list_fits(key, value)
         case _:
             return False
+
+
+def _list_fits(key: Key, value: list[Any] | tuple[Any, ...]) -> bool:
+    if key.kind is Kind.HOOKS:
+        return all(_is_hook(item) for item in value)
+    listed = key.kind in (Kind.RULES, Kind.NAMES, Kind.PATHS, Kind.WORDS)
+    texts = listed and all(isinstance(item, str) for item in value)
+    return texts and (key.kind is not Kind.PATHS or all(map(_is_path, value)))
+
+
+def _is_hook(item: object) -> bool:
+    if not isinstance(item, dict):
+        return False
+    command = item.get("command")
+    return (
+        _are_texts(command)
+        and bool(command and command[0])
+        and item.keys() <= {"command", "tools", "timeout", "required"}
+        and _are_texts(item.get("tools", []))
+        and isinstance(item.get("required", False), bool)
+        and _is_time(item.get("timeout", 1))
+    )
+
+
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _text_fits(key: Key, text: str) -> bool:

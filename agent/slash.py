@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
+from tools.definition import ToolError
 from tools.files.versions import VersionsError
 from tools.formats import CODEX
 from tools.permissions.mode import Mode
@@ -182,6 +183,34 @@ async def _cost(chat: Chat, _: str) -> str:
     )
 
 
+async def _jobs(chat: Chat, rest: str) -> str:
+    verb, _, argument = rest.partition(" ")
+    if not rest:
+        lines = [f"  {job.id:>3}  {job.title}: {job.state}" for job in chat.jobs.all()]
+        return "\n".join(["Jobs:", *lines] if lines else ["Nothing was started."]) + _JOBS_USAGE
+    if verb == "start" and argument:
+        known = chat.jobs.all()
+        await chat.run_as_person(argument, background=True)
+        started = [job for job in chat.jobs.all() if job not in known]
+        return "\n".join(f"Job {job.id}: {job.state}" for job in started)
+    try:
+        if verb == "stop" and argument == "all":
+            return f"Stopped: {await chat.jobs.stop_all()}"
+        job = chat.jobs.find(argument if verb in ("stop", "show") else verb)
+        if verb == "stop":
+            await job.stop()
+    except ToolError as error:
+        return str(error)
+    return f"{job.recent.rstrip()}\n[job {job.id}: {job.state}]".lstrip()
+
+
+_JOBS_USAGE = """
+
+/jobs show ID         what it printed, the end of it while it runs
+/jobs stop ID|all     end it with everything it started
+/jobs start COMMAND   run a command of yours in the background"""
+
+
 async def _exit(chat: Chat, _: str) -> str:
     raise LeaveChat
 
@@ -204,6 +233,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("undo", "take back what the last turn changed in files", _undo),
     SlashCommand("redo", "put again what was taken back", _redo),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
+    SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),
     SlashCommand("exit", "leave; the session can be resumed", _exit),
 )

@@ -20,6 +20,7 @@ from tools.commands import tool as commands
 from tools.commands.tool.kit import CommandError, Context, PersonExecutor
 from tools.commands.tool.options import Parsed
 from tools.commands.tool.store import ToolStore
+from tools.registry import SESSION_NAMES
 
 if TYPE_CHECKING:
     from tools.definition import ToolDefinition
@@ -41,6 +42,10 @@ def main(words: Sequence[str], out: TextIO) -> int:
         out.write(page(f"tool-{name}"))
         return 0
     _end_orderly()
+    if name == "run" and rest and rest[0] in SESSION_NAMES:
+        from agent.session_by_hand import run
+
+        return run(rest, sys.stdin, out)
     try:
         return commands.run(name, rest, partial(_context, out))
     except CommandError as error:

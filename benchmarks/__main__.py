@@ -75,6 +75,22 @@ def long300(bench: Bench) -> list[Figure]:
     ]
 
 
+def specloop(bench: Bench) -> list[Figure]:
+    """What an iteration of the loop costs from an answer to the next one's request."""
+    project = bench.directory / "project"
+    (project / "SPEC.md").write_text("Do it.\n")
+    seen = []
+    with measure.server("specloop") as server:
+        for number in range(bench.runs):
+            command = [OPTA, "loop", "SPEC.md", "--max-iterations", "30", "--name", f"run{number}"]
+            measure.run(command, bench.environment(server.port), project)
+            seen.append(server.last_run())
+    took_ms = 1000 * median(
+        run["arrived"][turn] - run["sent"][turn - 1] for run in seen for turn in range(1, 30)
+    )
+    return [Figure("opta loop, an iteration", "ms", None, took_ms, 50)]
+
+
 def tokens(bench: Bench) -> list[Figure]:
     from agent.tokens import count_messages, count_text
     from tools.cost import Form, tools_cost
@@ -90,7 +106,7 @@ def tokens(bench: Bench) -> list[Figure]:
 FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
     function.__name__: function
     for function in (
-        version, prompt, hello, loop50, stream, par8, bigout, long300, tokens,
+        version, prompt, hello, loop50, stream, par8, bigout, long300, specloop, tokens,
         tool_figures.toolstep, tool_figures.toolrun, tool_figures.toolfiles,
         tool_figures.toolplan, tool_figures.tooloutput, trust.trustcheck,
     )

@@ -47,8 +47,16 @@ def long300() -> Iterator[bytes]:
     yield say("Done.")
 
 
+def specloop() -> Iterator[bytes]:
+    """30 iterations of `opta loop` with an answer each; the last one completes the session."""
+    yield from (say("Done.") for _ in range(29))
+    yield calls(0, ("session_complete", {}))
+    yield say("Done.")
+
+
 SCENARIOS: dict[str, Callable[[], Iterator[bytes]]] = {
-    function.__name__: function for function in (hello, loop50, stream, par8, bigout, long300)
+    function.__name__: function
+    for function in (hello, loop50, stream, par8, bigout, long300, specloop)
 }
 
 
@@ -59,16 +67,21 @@ def say(*pieces: str) -> bytes:
 
 def run(turn: int, *commands: str) -> bytes:
     """Return a response that calls `run_command` with each of `commands`."""
-    calls = [
+    return calls(turn, *(("run_command", {"command": command}) for command in commands))
+
+
+def calls(turn: int, *named: tuple[str, dict[str, str]]) -> bytes:
+    """Return a response that calls tools by name, with arguments."""
+    made = [
         {
             "index": index,
             "id": f"call_{turn}_{index}",
             "type": "function",
-            "function": {"name": "run_command", "arguments": json.dumps({"command": command})},
+            "function": {"name": name, "arguments": json.dumps(arguments)},
         }
-        for index, command in enumerate(commands)
+        for index, (name, arguments) in enumerate(named)
     ]
-    return _response([{"tool_calls": [call]} for call in calls], "tool_calls")
+    return _response([{"tool_calls": [call]} for call in made], "tool_calls")
 
 
 def _response(deltas: list[dict[str, object]], finish: str) -> bytes:

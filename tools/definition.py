@@ -181,11 +181,15 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ResolvedCall:
-    """A call whose tool exists, is on, and whose arguments fit its schema."""
+    """A call whose tool exists, is on, and whose arguments fit its schema.
+
+    `background` asks for a call of a custom tool that gives its result later.
+    """
 
     id: str
     tool: ToolDefinition
     arguments: JsonObject
+    background: bool = False
 
     @cached_property
     def arguments_digest(self) -> str:

@@ -60,5 +60,22 @@ class CallFinished:
     result: ToolResult
 
 
-CallEvent: TypeAlias = CallProposed | CallDecided | CallStarted | CallOutput | CallFinished
+@dataclass(frozen=True, slots=True)
+class HookFinished:
+    """A hook has run. `phase` is what it was told of; `call_id` is empty for the end of a turn.
+
+    `problem` says why it did not do its work, empty when it did; `refused`: it denied the call.
+    """
+
+    phase: str
+    command: str
+    call_id: str
+    problem: str
+    refused: bool
+    duration_ms: int
+
+
+CallEvent: TypeAlias = (
+    CallProposed | CallDecided | CallStarted | CallOutput | CallFinished | HookFinished
+)
 Emit: TypeAlias = Callable[[CallEvent], None]

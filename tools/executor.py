@@ -42,7 +42,8 @@ from tools.events import (
     Emit,
 )
 from tools.files.workspace import FileProblem
-from tools.permissions.gate import Decision, PermissionGate, refusal
+from tools.hooks import HookRunner
+from tools.permissions.gate import Decision, Denial, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
 from tools.registry import ToolRegistry
 from tools.schema import check_arguments, parse_arguments
@@ -57,6 +58,9 @@ STOPPED_DURING = (
 MAX_RUNNING = 32
 """How many calls of a message run at the same time: each may hold several file descriptors."""
 
+BACKGROUND = "background"
+"""The argument that every custom tool takes, in a chat, besides its own."""
+
 _FAILURE_CHARS = 1000
 
 
@@ -70,12 +74,14 @@ class Hooks:
 
     `before_run` is waited for before each call that was allowed. `note_for` gets the paths a call
     touched and returns text to add to its result for the model (directory instructions on first
-    touch), or nothing. `observe` gets what the steps of every custom tool gave.
+    touch), or nothing. `observe` gets what the steps of every custom tool gave. `programs` are the
+    hooks that the person has configured.
     """
 
     before_run: Callable[[Invocation], Awaitable[None]] = _nothing
     note_for: Callable[[Iterable[Path]], str] = lambda _: ""
     observe: Observe | None = None
+    programs: HookRunner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ class _Ready:
     """A call that may run."""
 
     call: ToolCall
+    resolved: ResolvedCall
     invocation: Invocation
     grant: Grant
 
@@ -144,13 +151,11 @@ class ToolExecutor:
             raise ToolError(self._unknown(call.name))
         if not entry.enabled:
             raise ToolError(f"The tool {call.name} is off ({entry.reason}). Go on without it.")
-        builtin = self._builtin(entry.definition)
-        arguments = check_arguments(
-            entry.definition,
-            parse_arguments(call.arguments_json),
-            builtin.aliases if builtin else {},
-        )
-        return ResolvedCall(call.id, entry.definition, arguments)
+        tool, builtin = entry.definition, self._builtin(entry.definition)
+        given = parse_arguments(call.arguments_json)
+        background = self._takes_background(tool) and given.pop(BACKGROUND, False)
+        arguments = check_arguments(tool, given, builtin.aliases if builtin else {})
+        return ResolvedCall(call.id, tool, arguments, background is True)
 
     def prepare(self, resolved: ResolvedCall) -> Invocation:
         """Let the tool say what it will do. Raises ToolError or FileProblem."""
@@ -169,7 +174,8 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        return self._with_named_secrets(resolved, guarded(plan))
+        invocation = self._with_named_secrets(resolved, guarded(plan))
+        return self._services.in_background(invocation) if resolved.background else invocation
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""
@@ -183,6 +189,27 @@ class ToolExecutor:
     async def run(self, ready: _Ready, emit: Emit) -> ToolResult:
         """Run one allowed call and turn every failure into a result."""
         await self._hooks.before_run(ready.invocation)
+        programs = self._hooks.programs
+        if programs is not None:
+            await programs.before(ready.resolved, emit)
+        result = await self._run(ready, emit)
+        if programs is not None:
+            await programs.after(ready.resolved, result, emit)
+        return result
+
+    async def refusal(self, resolved: ResolvedCall, emit: Emit) -> Decision | None:
+        """Return the decision of a hook against a call, None where none objects."""
+        programs = self._hooks.programs
+        refusal = await programs.refusal(resolved, emit) if programs is not None else None
+        if refusal is None:
+            return None
+        return Decision(
+            by=f"hook {refusal.by}", denial=Denial.HOOK,
+            message=f"Permission denied by a hook of the user: {refusal.reason}. Nothing was "
+            "done. Do not try another way to do the same; go on without it or say what is needed.",
+        )  # fmt: skip
+
+    async def _run(self, ready: _Ready, emit: Emit) -> ToolResult:
         emit(CallStarted(ready.call, ready.invocation.title))
         try:
             result = await ready.invocation.run(
@@ -204,6 +231,15 @@ class ToolExecutor:
                 secrets += named_secrets(effect.value, workspace.root, workspace, call.tool.name)
         unique = tuple(dict.fromkeys(secrets))
         return replace(plan, effects=(*plan.effects, *unique)) if unique else plan
+
+    def _takes_background(self, tool: ToolDefinition) -> bool:
+        """Tell whether `background` is for opta: not where it may be an argument of the tool's."""
+        if self._services.jobs is None or self._builtin(tool) is not None:
+            return False
+        schema = tool.parameters
+        return BACKGROUND not in schema.get("properties", {}) and not schema.get(
+            "additionalProperties"
+        )
 
     def _builtin(self, definition: ToolDefinition) -> Builtin | None:
         action = definition.action
@@ -333,11 +369,14 @@ class CallBatch:
         if decision.grant is None:
             text = refusal(decision, invocation)
             return ToolResult(text, Outcome.DENIED, stop_turn=decision.stop_turn)
-        return _Ready(call, invocation, decision.grant)
+        return _Ready(call, self._resolved[position], invocation, decision.grant)
 
     async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:
         if self._by_person and not _reads_secrets(invocation):
             return self._executor.gate.authorise_person(resolved, invocation, "typed by you")
+        refused = await self._executor.refusal(resolved, self._emit)
+        if refused is not None:
+            return refused
         return await self._executor.gate.authorise(resolved, invocation)
 
     async def _run_all(self, ready: Mapping[int, _Ready]) -> None:

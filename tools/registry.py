@@ -80,6 +80,7 @@ class ToolRegistry:
         self._problems: tuple[ToolProblem, ...] = ()
         self._names: dict[str, ToolEntry] = {}
         self._wire: tuple[JsonObject, ...] = ()
+        self._offered: set[str] = set()
         self._told: tuple[dict[str, ToolDefinition], frozenset[ToolProblem]] | None = None
 
     def refresh(self) -> list[str]:
@@ -141,6 +142,16 @@ class ToolRegistry:
         self._build()
         return self._names[definition.name]
 
+    def offer(self, name: str) -> None:
+        """Turn on a tool that is off by default, for as long as this registry lasts.
+
+        What the person has switched off stays off.
+        """
+        if name not in self._offered:
+            self._offered.add(name)
+            self._ensure_loaded()
+            self._build()
+
     def _ensure_loaded(self) -> None:
         if self._loaded is None:
             self._load()
@@ -176,7 +187,7 @@ class ToolRegistry:
         switch = self._switches.get(tool.name)
         if switch is not None:
             return ToolEntry(tool, switch, "" if switch else "disabled in the settings")
-        if tool.enabled:
+        if tool.enabled or tool.name in self._offered:
             return ToolEntry(tool, True)
         return ToolEntry(
             tool, False, "disabled in its file" if tool.origin.path else "off by default"

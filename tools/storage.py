@@ -208,6 +208,15 @@ class AppendFile:
             self._take_back(written)
             raise _problem("write", self.path, error) from error
 
+    def read_from(self, offset: int) -> bytes:
+        """Return what the file holds from byte `offset` on. Raises StorageError."""
+        try:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            with open(self._descriptor, "rb", closefd=False) as file:
+                return file.read()
+        except OSError as error:
+            raise _problem("read", self.path, error) from error
+
     def end_line(self) -> None:
         """Append a newline where the last line has none, as after a kill in the middle of one."""
         try:

@@ -41,7 +41,9 @@ def test_the_version_loads_the_launcher_and_nothing_else():
     assert modules_of(RUN, "--version") - modules_of(PROBE) == {"opta"}
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["sessions", "--help"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["sessions", "--help"], ["loop", "--help"]], ids=" ".join
+)
 def test_the_help_loads_nothing_heavy(arguments):
     loaded = modules_of(RUN, *arguments)
     assert "agent.cli" in loaded

@@ -30,6 +30,7 @@ def test_the_documented_set_is_there_with_its_costs_and_states():
         for name, builtin in BUILTINS.items()
     }
     assert facts == {
+        "background_job": (None, False),
         "bash_execution": (350, False),
         "edit_file": (None, True),
         "file_operations": (320, False),

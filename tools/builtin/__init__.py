@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from tools.builtin.kit import Builtin
 
 NAMES = (
-    "bash_execution", "edit_file", "file_operations", "file_search", "git", "read_file",
-    "run_command", "write_file",
+    "background_job", "bash_execution", "edit_file", "file_operations", "file_search", "git",
+    "read_file", "run_command", "write_file",
 )  # fmt: skip
 """Every built-in, sorted: each is made by the module of its name."""
 

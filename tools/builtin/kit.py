@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.actions import BuiltinAction
 from tools.definition import (
@@ -19,6 +19,7 @@ from tools.definition import (
     Source,
     TextDisplay,
     ToolDefinition,
+    ToolError,
     ToolResult,
 )
 from tools.engine.isolation.choice import Isolation
@@ -26,6 +27,9 @@ from tools.engine.masking import Masker
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
+
+if TYPE_CHECKING:
+    from tools.engine.jobs import Jobs
 
 Prepare: TypeAlias = Callable[[ResolvedCall, "Services"], Invocation]
 
@@ -38,7 +42,8 @@ class Services:
     that come across files the gate was not asked about; `max_execution_ms` caps every timeout
     (`tools.maxExecutionTime`, X8). `isolation` chooses what processes run behind; without one
     commands run as the user, and a tool that asks for more is refused. `masker` hides opta's own
-    secrets in what processes print (R39).
+    secrets in what processes print (R39). `jobs` are calls in the background, None where nobody
+    stays to read them.
     """
 
     workspace: Workspace
@@ -47,6 +52,16 @@ class Services:
     max_execution_ms: int | None = None
     isolation: Isolation | None = None
     masker: Masker = field(default_factory=Masker)
+    jobs: Jobs | None = None
+
+    def in_background(self, invocation: Invocation) -> Invocation:
+        """Return the call as a job. Raises ToolError where there can be none."""
+        if self.jobs is None:
+            raise ToolError(
+                "Nothing can go on in the background here, where nobody stays to read it. Nothing "
+                "was run."
+            )
+        return self.jobs.background(invocation)
 
 
 @dataclass(frozen=True, slots=True)

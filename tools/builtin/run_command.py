@@ -9,6 +9,7 @@ from tools.definition import Invocation, ResolvedCall, Risk, ToolError
 
 DEFAULT_TIMEOUT_S = 120
 MAX_TIMEOUT_S = 600
+NO_TIMEOUT_MS = 365 * 24 * 3600 * 1000
 
 ALIASES = {
     "cmd": "command", "script": "command", "code": "command", "cwd": "workdir",
@@ -33,6 +34,10 @@ def tool() -> Builtin:
                 "type": "boolean",
                 "description": "Run outside the sandbox, where it failed in it: the user is asked",
             },
+            "background": {
+                "type": "boolean",
+                "description": "Return at once; custom tools take it too",
+            },
         },
         ["command"],
         risk=Risk.HIGH,
@@ -42,7 +47,7 @@ def tool() -> Builtin:
 
 
 def prepare(call: ResolvedCall, services: Services) -> Invocation:
-    """Show the command.
+    """Show the command. One in the background has the timeout it was given, or none.
 
     Raises ToolError for a bad timeout or a sandbox that is required and not there, FileProblem for
     a bad directory.
@@ -50,13 +55,18 @@ def prepare(call: ResolvedCall, services: Services) -> Invocation:
     line = call.arguments["command"]
     if not line.strip():
         raise ToolError("The command is empty. Nothing was run.")
-    timeout_ms = _timeout_ms(call.arguments.get("timeout", DEFAULT_TIMEOUT_S))
+    background = call.arguments.get("background", False)
+    if background and "timeout" not in call.arguments:
+        timeout_ms = NO_TIMEOUT_MS
+    else:
+        timeout_ms = _timeout_ms(call.arguments.get("timeout", DEFAULT_TIMEOUT_S))
     cwd = working_directory(services.workspace, call.arguments.get("workdir"))
     command = Command(
         line, (*shell_argv(services), line), cwd, timeout_ms,
-        unsandboxed=call.arguments.get("unsandboxed", False),
+        unsandboxed=call.arguments.get("unsandboxed", False), all_live=background,
     )  # fmt: skip
-    return running(call, services, command)
+    invocation = running(call, services, command)
+    return services.in_background(invocation) if background else invocation
 
 
 def _timeout_ms(seconds: float) -> int:

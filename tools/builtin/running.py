@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.isolation.choice import Isolation
-from tools.engine.output import for_model, live, visible
+from tools.engine.output import LIVE_CHARS, for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.files.paths import is_within
 from tools.files.protected import secret_patterns
@@ -44,7 +45,7 @@ class Command:
 
     `merged` sends stderr into stdout; else it is told only when the command failed (E133).
     `reads` are paths that it names, for which rules about reading count. `unsandboxed` asks for
-    no sandbox.
+    no sandbox. `all_live`: its output is read while it runs, however much it is.
     """
 
     line: str
@@ -54,6 +55,7 @@ class Command:
     merged: bool = True
     reads: tuple[Path, ...] = ()
     unsandboxed: bool = False
+    all_live: bool = False
 
 
 def running(call: ResolvedCall, services: Services, command: Command) -> Invocation:
@@ -87,8 +89,9 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
             spec = ProcessSpec(
                 command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
             )
+            limit = sys.maxsize if command.all_live else LIVE_CHARS
             process = await run_process(
-                grant, call, spec, live(progress), services.masker.streams()
+                grant, call, spec, live(progress, limit), services.masker.streams()
             )
         except (ProcessStartError, StorageError) as error:
             raise ToolError(str(error)) from error

@@ -43,6 +43,9 @@ KEYS = table(
     Key("parallel", Kind.FLAG, "calls of one message may run at the same time"),
 )  # fmt: skip
 
+HOOKS = ("tool_hook_command", "stop_hook_command")
+"""Programs that are told of calls and of the end of a turn, at the root or in a profile."""
+
 INJECTED = ("CODEX_TOOL_ARGS_JSON", "CODEX_TOOL_NAME", "CODEX_TOOL_CALL_ID")
 """What a tool's program is told of the call. Its `env` cannot set them (X31)."""
 
@@ -84,6 +87,43 @@ def table_of(data: bytes, path: Path, name: str, *, profile: str = "") -> Mappin
     """
     _, found = _tables(_parse(data, path), profile, []).get(name, ((), None))
     return found if isinstance(found, dict) else None
+
+
+def hook_commands(
+    data: bytes, path: Path, *, profile: str = ""
+) -> tuple[dict[str, tuple[tuple[str, ...], int]], list[ToolProblem]]:
+    """Return the hooks of a `config.toml` with their lines, and what is wrong with them (B7).
+
+    Those of the profile win over those at the root; see `read` for which profile that is. Raises
+    ToolFileError when the text is not TOML.
+    """
+    document = _parse(data, path)
+    findings = Findings(document)
+    found: dict[str, tuple[tuple[str, ...], int]] = {}
+    for where, table_ in _levels(document.data, profile):
+        for name in HOOKS:
+            if name not in table_:
+                continue
+            value, place = table_[name], (*where, name)
+            if isinstance(value, list) and value and all(isinstance(v, str) for v in value):
+                found[name] = (tuple(value), document.position(place)[0])
+            else:
+                findings.error(
+                    place, f'must be a list such as ["program", "argument"]: {kind_of(value)}'
+                )
+    return found, findings.errors
+
+
+def _levels(
+    content: Mapping[str, Any], profile: str
+) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """Yield the root of a file and the profile in use, with their places."""
+    yield (), content
+    name = profile or content.get("profile", "")
+    profiles = content.get("profiles", {})
+    if isinstance(name, str) and isinstance(profiles, dict) and name in profiles:
+        chosen = profiles[name]
+        yield ("profiles", name), chosen if isinstance(chosen, dict) else {}
 
 
 def profile_names(data: bytes, path: Path) -> frozenset[str]:
@@ -139,21 +179,18 @@ def _tables(
     document: Document, profile: str, problems: list[ToolProblem]
 ) -> dict[str, tuple[KeyPath, Any]]:
     """Return the table of each tool by name, with its place."""
-    content: Mapping[str, Any] = document.data
     findings = Findings(document)
-    found = _tables_below(findings, content, ())
-    name = profile or content.get("profile", "")
-    profiles = content.get("profiles", {})
-    if isinstance(name, str) and isinstance(profiles, dict) and name in profiles:
-        found |= _tables_below(findings, profiles[name], ("profiles", name))
+    found: dict[str, tuple[KeyPath, Any]] = {}
+    for where, content in _levels(document.data, profile):
+        found |= _tables_below(findings, content, where)
     problems += findings.errors
     return found
 
 
 def _tables_below(
-    findings: Findings, content: object, where: KeyPath
+    findings: Findings, content: Mapping[str, Any], where: KeyPath
 ) -> dict[str, tuple[KeyPath, Any]]:
-    tables = content.get("custom_tools", {}) if isinstance(content, dict) else {}
+    tables = content.get("custom_tools", {})
     where = (*where, "custom_tools")
     if not isinstance(tables, dict):
         findings.error(where, f"must be tables [custom_tools.<name>]: found {kind_of(tables)}")

@@ -81,6 +81,7 @@ class Denial(StrEnum):
     MODE = "mode"
     PERSON = "person"
     NOBODY = "nobody"
+    HOOK = "hook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,8 @@ class PermissionGate:
         return None
 
     def _by_mode(self, call: ResolvedCall, invocation: Invocation) -> Decision | None:
+        if not invocation.effects:
+            return _allowed(call, invocation, "it touches nothing but opta's own records")
         if _only_reads(invocation) and _stays_inside(invocation) and not _asks_to_read(invocation):
             return _allowed(call, invocation, "reads in the workspace are allowed")
         allowed = {EffectKind.READ, EffectKind.WRITE}

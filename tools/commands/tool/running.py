@@ -30,10 +30,13 @@ from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
 from tools.permissions.gate import NOBODY_ASKED, NOT_GRANTED, PERSON_SAID_NO
 
-OPTIONS = (
-    *COMMON_OPTIONS,
+ARGUMENT_OPTIONS = (
     Option("--param", ("NAME=VALUE",), many=True),
     Option("--args", ("JSON|@FILE|-",)),
+)
+OPTIONS = (
+    *COMMON_OPTIONS,
+    *ARGUMENT_OPTIONS,
     Option("--dry-run"),
     Option("--show-command"),
 )
@@ -51,7 +54,7 @@ def run(parsed: Parsed, context: Context) -> int:
     """Run a tool; its output is on standard output, its exit code is the answer."""
     file = context.store.find(parsed.words[0], parsed.scope)
     tool = usable(file)
-    arguments = _arguments(tool, parsed, context)
+    arguments = arguments_of(tool, parsed, context.stdin)
     told = _Told(context)
     executor = context.executor(tool, told.observe, not parsed.flag("--dry-run"))
     call = ToolCall("by-hand", tool.name, json.dumps(arguments))
@@ -139,9 +142,9 @@ def _warnings(hazards: Sequence[str], warnings: Sequence[str]) -> list[str]:
     return [*dangers, *(f"warning: {visible(warning)}" for warning in warnings)]
 
 
-def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[str, Any]:
-    """Return the arguments of the call. Raises UsageError."""
-    arguments = _from_json(parsed.options.get("--args"), context)
+def arguments_of(tool: ToolDefinition, parsed: Parsed, stdin: TextIO) -> dict[str, Any]:
+    """Return the arguments that `--param` and `--args` give to a call. Raises UsageError."""
+    arguments = _from_json(parsed.options.get("--args"), stdin)
     properties = tool.parameters.get("properties", {})
     for text in parsed.texts("--param"):
         name, value = split_pair(text, "--param")
@@ -159,11 +162,11 @@ def _arguments(tool: ToolDefinition, parsed: Parsed, context: Context) -> dict[s
     return arguments
 
 
-def _from_json(source: str | None, context: Context) -> dict[str, Any]:
+def _from_json(source: str | None, stdin: TextIO) -> dict[str, Any]:
     if source is None:
         return {}
     if source == "-":
-        text, where = context.stdin.read(), "standard input"
+        text, where = stdin.read(), "standard input"
     elif source.startswith("@"):
         path = Path(source[1:]).expanduser()
         text, where = read_bytes(path).decode("utf-8", "replace"), str(path)

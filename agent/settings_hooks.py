@@ -1,0 +1,79 @@
+"""Puts the hooks of all settings together: those of files add up, those of flags replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools import storage
+from tools.hook_settings import HOOK_TIMEOUT_S, HookCommand, HookSettings
+
+FLAGS = "flags"
+"""The place of what the command line says."""
+
+HOOK_KEYS = ("pre_tool_hooks", "tool_hook_command", "stop_hook_command")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one place says of a setting; `source` is the place for people."""
+
+    place: str
+    value: Any
+    source: str
+
+
+def collect_hooks(
+    said: Iterable[tuple[str, Said]], values: Mapping[str, Any], root: Path
+) -> HookSettings:
+    """Return the hooks.
+
+    `said` are settings with what places say of them, the farthest place first, and `values` what
+    counts of the others. A project can add hooks but take none away (R26). Raises StorageError
+    without a home.
+    """
+    said, enforced = tuple(said), values.get("enforce", ())
+    timeout_s = values.get("hook_timeout", HOOK_TIMEOUT_S)
+    found: list[tuple[HookCommand, ...]] = []
+    for name in HOOK_KEYS:
+        own = [one for key, one in said if key == name]
+        if name in enforced:
+            own = [one for one in own if one.place == "managed"]
+        found.append(
+            tuple(hook for one in _counting(own) for hook in _hooks(name, one, root, timeout_s))
+        )
+    return HookSettings(*found)
+
+
+def _counting(said: Sequence[Said]) -> list[Said]:
+    by_flag = [one for one in said if one.place == FLAGS]
+    return by_flag or list(said)
+
+
+def _hooks(name: str, said: Said, root: Path, timeout_s: float) -> Iterator[HookCommand]:
+    entries = said.value if name == "pre_tool_hooks" else [{"command": said.value}]
+    for entry in entries:
+        if not entry["command"]:
+            continue
+        yield HookCommand(
+            tuple(entry["command"]),
+            _directory(said.place, root),
+            said.source,
+            project=said.place == "project",
+            tools=tuple(entry.get("tools", ())),
+            timeout_ms=round(entry.get("timeout", timeout_s) * 1000),
+            required=entry.get("required", False),
+        )
+
+
+def _directory(place: str, root: Path) -> Path:
+    """Return where a hook runs: where the file is that names it."""
+    match place:
+        case "managed":
+            return storage.global_dir()
+        case "user":
+            return storage.config_dir()
+        case _:
+            return root
