@@ -6,12 +6,13 @@ import argparse
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent import log
 from agent.chat import Chat, Parts, Tell
-from agent.configuration import codex_config, read_settings, tool_files
+from agent.configuration import codex_config, mcp_configured, read_settings, tool_files
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
@@ -39,6 +40,9 @@ from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import TrustReport
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
 from tools.sources.files import ToolFiles
+from tools.sources.mcp.calls import prepare_call
+from tools.sources.mcp.http import open_address
+from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[bool]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -79,11 +83,13 @@ class Options:
         return cls(flags, arguments.version_text, CHAT if arguments.print is None else BATCH)
 
 
-def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
+def build_registry(
+    trust: ProjectTrust, settings: Settings, load_served: Callable[[], list[ToolDefinition]] = list
+) -> ToolRegistry:
     """Make the registry of all tools; no tool file is read yet.
 
-    Project files count only while `trust` is given: a refresh looks again. Raises UserError for a
-    chosen `config.toml` that does not exist.
+    Project files count only while `trust` is given: a refresh looks again. `load_served` returns
+    the tools of MCP servers. Raises UserError for a chosen `config.toml` that does not exist.
     """
     from agent.settings_edit import set_tool_switch
 
@@ -107,6 +113,7 @@ def build_registry(trust: ProjectTrust, settings: Settings) -> ToolRegistry:
         load_custom,
         settings.tool_settings(),
         save_switch,
+        load_served,
     )
 
 
@@ -124,19 +131,30 @@ def build_chat(
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.given)
     log.install(_redact(settings))
-    registry = build_registry(trust, settings)
+    environment = child_environment(os.environ, secrets=[settings.api_key_env])
+    gate = _gate(root, settings, approver)
+    servers = McpServers(
+        partial(mcp_configured, trust, settings),
+        Surroundings(root, environment, gate),
+        open_address,
+    )
+    registry = build_registry(trust, settings, servers.definitions)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.given, user_file=storage.config_dir() / FILE_NAME
     )
     builtins = {builtin.definition.name: builtin for builtin in all_builtins()}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
-    environment = child_environment(os.environ, secrets=[settings.api_key_env])
-    gate = _gate(root, settings, approver)
     executor = ToolExecutor(
         registry,
         gate,
         builtins,
-        Services(workspace, environment, gate.rules, settings.max_execution_ms),
+        Services(
+            workspace,
+            environment,
+            gate.rules,
+            settings.max_execution_ms,
+            partial(prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms),
+        ),  # fmt: skip
         note_for=instructions.for_paths,
     )
     return Chat(
@@ -145,7 +163,9 @@ def build_chat(
             base_url=settings.base_url,
             make_model=lambda name: _make_model(settings, name),
             executor=executor,
-            context=MessageContext(root, executor, instructions),
+            context=MessageContext(root, executor, instructions, servers),
+            servers=servers,
+            server_wait_s=WAIT_S if options.kind == CHAT else None,
             check_project=lambda: _check_project(trust, ask_trust),
             begin_session=_session_starter(root, settings, options),
             reopen_session=_session_opener(root, settings, options.kind),

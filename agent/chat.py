@@ -30,6 +30,7 @@ from tools.commands.tools import ToolsCommand
 from tools.cost import Form, form_of
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
+from tools.sources.mcp.servers import McpServers
 
 DECISIONS_KEPT = 20
 
@@ -41,6 +42,7 @@ class Parts:
     """What `agent.app` puts together for a chat.
 
     `begin_session` takes the model's name, `reopen_session` a session id (empty: the newest).
+    `server_wait_s` is how long a message waits for MCP servers that start; None: until they did.
     """
 
     model_name: str
@@ -54,6 +56,8 @@ class Parts:
     limits: Limits
     system: str
     tools_command: Callable[[Callable[[], Form]], ToolsCommand]
+    servers: McpServers
+    server_wait_s: float | None
     prices: Prices = field(default_factory=Prices)
     warnings: tuple[str, ...] = ()
 
@@ -72,6 +76,7 @@ class Chat:
         self.prices = parts.prices
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
+        self.servers = parts.servers
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
         self.conversation = Conversation(parts.system)
         self.decisions: list[str] = []
@@ -85,6 +90,7 @@ class Chat:
         """Set the front end's event sink, and tell it what the settings warn of."""
         self._show = show
         self.gate.tell = lambda text: self.notice(text, Level.WARNING)
+        self.servers.tell = self.gate.tell
         for text in self._parts.warnings:
             self._tell(Notice(text, Level.WARNING))
 
@@ -108,7 +114,9 @@ class Chat:
 
     async def look_again(self) -> None:
         """Look at the project and the tool files again, and tell what changed (R25, X16)."""
-        for line in filter(None, [await self._parts.check_project(), *self.registry.refresh()]):
+        told = await self._parts.check_project()
+        self.servers.reconfigure()
+        for line in filter(None, [told, *self.registry.refresh()]):
             self.notice(line, Level.WARNING)
 
     def tell_problems(self) -> None:
@@ -118,6 +126,7 @@ class Chat:
 
     async def say(self, text: str) -> TurnOutcome:
         """Run one turn of the conversation."""
+        await self.servers.ready(self._parts.server_wait_s, self.notice)
         await self.look_again()
         schemas = json.dumps(self.registry.wire())
         self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
@@ -188,7 +197,8 @@ class Chat:
         return f"Session {session.id} goes on after {turns} of your messages."
 
     async def aclose(self) -> None:
-        """Close the model's connections and the journal."""
+        """End the MCP servers, close the model's connections and the journal."""
+        await self.servers.close()
         self.session.journal.close()
         if self._model is not None:
             await self._model.aclose()

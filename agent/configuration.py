@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import USAGE, UserError
+from agent.project import ProjectTrust
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
 from tools.definition import Scope
 from tools.sources.codex_config import user_config
 from tools.sources.files import SEVERAL, tool_places
+from tools.sources.mcp.files import Configured, read_configured
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: bool) -> Settings:
@@ -44,3 +46,15 @@ def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path
         project, storage.config_dir(), storage.global_dir(),
         home=Path.home(), codex_config=codex_file,
     )  # fmt: skip
+
+
+def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
+    """Return the MCP servers that are configured now; those of the project only while trusted."""
+    if not settings.mcp_enabled:
+        return Configured()
+    project = trust.root if trust.given else None
+    own = [
+        (Scope.USER, storage.config_dir() / "config.yml"),
+        (Scope.GLOBAL, storage.global_dir() / "config.yml"),
+    ]
+    return read_configured(project, own, os.environ)

@@ -173,6 +173,8 @@ class Port:
             self._fail(error)
         else:
             self.chat = chat
+            chat.servers.elicit = self._elicit
+            chat.servers.start()
             self._ready.set()
             self.repl.refresh()
 

@@ -199,17 +199,18 @@ class EffectKind(StrEnum):
     WRITE = "write"
     EXECUTE = "execute"
     NETWORK = "network"
+    SERVER = "server"
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One thing a call will do, which permission rules are matched against.
 
-    `value` is a resolved absolute path (READ, WRITE), a command line (EXECUTE) or a host
-    (NETWORK). `subject` is the tool name that rules use for it: a custom tool's command also
-    carries `run_command` (A43). `inside` says that a path lies in the workspace. `protected`
-    marks what asks in every mode (R27), `sensitive` what asks even to be read (R40); both give
-    the reason in words, or are empty.
+    `value` is a resolved absolute path (READ, WRITE), a command line (EXECUTE), a host (NETWORK)
+    or an MCP server and the name of its tool, `server/tool` (SERVER). `subject` is the tool name
+    that rules use for it: a custom tool's command also carries `run_command` (A43). `inside` says
+    that a path lies in the workspace. `protected` marks what asks in every mode (R27), `sensitive`
+    what asks even to be read (R40); both give the reason in words, or are empty.
     """
 
     kind: EffectKind

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.actions import BuiltinAction
+from tools.actions import BuiltinAction, McpAction
 from tools.builtin.kit import Builtin, Services
 from tools.definition import (
     EffectKind,
@@ -143,6 +143,8 @@ class ToolExecutor:
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
+        if isinstance(resolved.tool.action, McpAction):
+            return self._services.prepare_served(resolved)
         return prepare_plan(
             resolved,
             root=self._services.workspace.root,

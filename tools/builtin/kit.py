@@ -19,11 +19,17 @@ from tools.definition import (
     Source,
     TextDisplay,
     ToolDefinition,
+    ToolError,
     ToolResult,
 )
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
+
+
+def _not_served(call: ResolvedCall) -> Invocation:
+    raise ToolError(f"{call.tool.name} belongs to an MCP server, and none is connected here.")
+
 
 Prepare: TypeAlias = Callable[[ResolvedCall, "Services"], Invocation]
 
@@ -34,13 +40,14 @@ class Services:
 
     `child_env` is the environment of processes (R38); `rules` are those of the gate, for tools
     that come across files the gate was not asked about; `max_execution_ms` caps every timeout
-    (`tools.maxExecutionTime`, X8).
+    (`tools.maxExecutionTime`, X8). `prepare_served` prepares calls of tools of MCP servers.
     """
 
     workspace: Workspace
     child_env: Mapping[str, str]
     rules: RuleSet = field(default_factory=RuleSet)
     max_execution_ms: int | None = None
+    prepare_served: Callable[[ResolvedCall], Invocation] = _not_served
 
 
 @dataclass(frozen=True, slots=True)

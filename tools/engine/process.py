@@ -286,10 +286,11 @@ def _start(spec: ProcessSpec) -> subprocess.Popen[bytes]:
             creationflags=0 if spec.terminal else _NEW_GROUP,
         )
     except (OSError, ValueError) as error:
-        raise ProcessStartError(_why_not_started(spec, error)) from error
+        raise ProcessStartError(why_not_started(spec, error)) from error
 
 
-def _why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:
+def why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:
+    """Return one line that says what keeps a program from being started."""
     program = spec.argv[0]
     if not isinstance(error, OSError):
         reason = f"an argument or environment value is not valid ({error})"

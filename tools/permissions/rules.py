@@ -8,7 +8,7 @@
 | `run_command(make lint)` | this command |
 | `write_file(src/**)` | paths: `*`, `?` within a name, `**` across; relative to the workspace |
 | `tool:read` | tools with this tag; tools without tags never (X149) |
-| `mcp:github/*` | tools of an MCP server |
+| `mcp:github/*`, `mcp:github/get_*` | tools of an MCP server |
 | `network:api.github.com` | connections to a host; `*.github.com` its subdomains |
 """
 
@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.actions import AliasAction
@@ -114,6 +115,7 @@ _SUBJECTS = {
     EffectKind.WRITE: "write_file",
     EffectKind.EXECUTE: "run_command",
     EffectKind.NETWORK: "",
+    EffectKind.SERVER: "",
 }
 _MODEST = frozenset({"tool:read", "tool:write"})
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -353,7 +355,7 @@ class _Table:
         for name in names if tool.origin.source is Source.CUSTOM else names[:2]:
             if name in self.names:
                 return self.names[name]
-        return self._of_tags(tool) or self._of_server(tool)
+        return self._of_tags(tool)
 
     def _of_tags(self, tool: ToolDefinition) -> Rule | None:
         tags = tool.metadata.get("tags")
@@ -362,12 +364,11 @@ class _Table:
                 return self.tags[tag]
         return None
 
-    def _of_server(self, tool: ToolDefinition) -> Rule | None:
-        if tool.origin.source is not Source.MCP:
-            return None
-        server = tool.metadata.get("server")
+    def _of_server(self, value: str) -> Rule | None:
+        """Return the rule for `server/tool`; without a tool, one for the whole server."""
+        server, _, tool = value.partition("/")
         for pattern, rule in self.servers:
-            if pattern.server in ("*", server) and pattern.tool in ("*", tool.name):
+            if pattern.server in ("*", server) and fnmatchcase(tool, pattern.tool):
                 return rule
         return None
 
@@ -377,6 +378,8 @@ class _Table:
     def _of_value(self, effect: Effect) -> Rule | None:
         if effect.kind is EffectKind.NETWORK:
             return self._of_host(effect.value)
+        if effect.kind is EffectKind.SERVER:
+            return self._of_server(effect.value)
         return self.rule_for_path(effect.kind, effect.value)
 
     def _of_host(self, host: str) -> Rule | None:

@@ -25,7 +25,7 @@ from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
 INSTRUCTIONS = "AGENTS.md"
-SETTINGS_FILES = (".opta/config.yml", ".mimir/config.yml")
+SETTINGS_FILES = (".opta/config.yml", ".mimir/config.yml", ".mcp.json")
 SEVERAL_TOOLS = (".opta/config.toml", ".codex/config.toml")
 TOOL_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
 
