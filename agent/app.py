@@ -154,7 +154,7 @@ def build_chat(
             gate.rules,
             settings.max_execution_ms,
             partial(prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms),
-        ),  # fmt: skip
+        ),
         note_for=instructions.for_paths,
     )
     return Chat(

@@ -29,6 +29,7 @@ COMMANDS = {
     "demo": Command("agent.demo", "see opta work on a small project, without key or network"),
     "tools": Command("agent.tools_command", "list tools with their cost, switch them on or off"),
     "tool": Command("agent.tool_command", "make, check, test and run tools of your own", True),
+    "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export and remove sessions"),
     "help": Command("agent.help_command", "pages about tools: opta help tools", True),
 }

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
 from tools.sources.mcp.catalog import ServerTool
 from tools.sources.mcp.config import ServerConfig
+from tools.storage import StorageError
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,50 @@ class AcceptedTools:
 
     def _path(self) -> Path:
         return storage.state_dir() / "mcp" / "tools" / f"{self.config.identity[:32]}.json"
+
+
+class ToolReviews:
+    """Compares what servers offer with what was accepted, and tells the person once of it."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._accepted: dict[str, AcceptedTools] = {}
+        self._reviews: dict[str, Review] = {}
+
+    def of(self, server: str) -> Review:
+        """Return the last review of a server."""
+        return self._reviews.get(server, Review())
+
+    def look_at(self, config: ServerConfig, tools: Sequence[ServerTool]) -> Review:
+        """Review the tools of a server as they are now."""
+        before = self.of(config.name)
+        try:
+            review = self._accepted_of(config).review(tools)
+        except StorageError as error:
+            review = Review()
+            self._tell(f"MCP server {config.name}: its tools cannot be remembered: {error}")
+        self._reviews[config.name] = review
+        if review.changed and before.changed != review.changed:
+            what = "its tool" if len(review.changed) == 1 else "its tools"
+            self._tell(
+                f"MCP server {config.name} has changed {what} {', '.join(review.changed)}: not "
+                f"used until you accept that (/mcp {config.name} shows it)"
+            )
+        if review.added and before.added != review.added:
+            self._tell(f"MCP server {config.name} has new tools: {', '.join(review.added)}")
+        return review
+
+    def accept(self, config: ServerConfig, tools: Sequence[ServerTool]) -> None:
+        """Accept the tools of a server as they are now. Raises StorageError."""
+        self._accepted_of(config).accept_all(tools)
+
+    def forget(self, server: str) -> None:
+        """A server is not configured any more, or otherwise."""
+        self._reviews.pop(server, None)
+        self._accepted.pop(server, None)
+
+    def _accepted_of(self, config: ServerConfig) -> AcceptedTools:
+        return self._accepted.setdefault(config.name, AcceptedTools(config))
 
 
 def _diff(name: str, before: str, now: str) -> str:

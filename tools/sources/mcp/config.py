@@ -23,7 +23,7 @@ START_MS = 30_000
 CALL_MS = 120_000
 KEY = "mcpServers"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TYPES = {
     "stdio": "stdio",
@@ -163,7 +163,7 @@ class _Entry:
         self.warnings: list[_Problem] = []
 
     def read(self, scope: Scope, place: str) -> ServerConfig:
-        if not _NAME.fullmatch(self._name):
+        if not NAME.fullmatch(self._name):
             raise _Problem(
                 self._path, f"{self._name!r} cannot name a server",
                 "use letters, digits, - and _, at most 64",

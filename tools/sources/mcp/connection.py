@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tools.definition import JsonObject, ToolError
 from tools.engine.output import visible
@@ -24,6 +24,7 @@ from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.content import ServerResult, mismatch, resources_text
 from tools.sources.mcp.log import ServerLog
 from tools.sources.mcp.login import LoginNeeded
+from tools.sources.mcp.pending import CallTimeout, Pending
 from tools.sources.mcp.stdio import StdioTransport
 
 RESTART_AFTER_S = (1.0, 4.0, 16.0)
@@ -34,7 +35,7 @@ STEADY_S = 60.0
 
 _SHOWN_CHARACTERS = 300
 
-_closing: set[asyncio.Task[None]] = set()
+T = TypeVar("T")
 
 OnProgress: TypeAlias = Callable[[str], None]
 
@@ -49,10 +50,6 @@ class State(StrEnum):
     LOGIN = "needs a login"
     FAILED = "failed"
     ENDED = "ended"
-
-
-class CallTimeout(Exception):
-    """A server did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +84,7 @@ class Connection:
         self._over = asyncio.Event()
         self._settled = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
-        self._background: set[asyncio.Task[Any]] = set()
-        self._asking = 0
+        self._pending = Pending()
         self._crashes = 0
 
     def start(self) -> None:
@@ -106,17 +102,10 @@ class Connection:
         if self._owner is not None:
             self._owner.cancel()
             await asyncio.wait({self._owner})
-        for task in self._background:
-            task.cancel()
+        self._pending.cancel()
         if self._log is not None:
             self._log.close()
         self._enter(State.ENDED)
-
-    def close_soon(self) -> None:
-        """End the connection in the background."""
-        task = asyncio.create_task(self.close())
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
 
     async def call_tool(
         self, name: str, arguments: JsonObject, on_progress: OnProgress, timeout_ms: int
@@ -131,13 +120,13 @@ class Connection:
 
     async def read_resource(self, uri: str, timeout_ms: int) -> str:
         """Return the contents of a resource. Raises as `call_tool` does."""
-        request = self._connected().read_resource(uri)
-        return resources_text((await self._answer(request, timeout_ms)).contents)
+        result = await self._answer(self._connected().read_resource(uri), timeout_ms)
+        return resources_text(result.contents)
 
     async def prompt_text(self, name: str, arguments: dict[str, str]) -> str:
         """Return the text of a prompt, filled in. Raises as `call_tool` does."""
         request = sdk.prompt_text(self._connected(), name, arguments)
-        return str(await self._answer(request, self.config.call_ms))
+        return await self._answer(request, self.config.call_ms)
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -148,52 +137,24 @@ class Connection:
             )
         return self._client
 
-    async def _answer(self, request: Any, timeout_ms: int) -> Any:
-        """Wait for an answer; who gives up waiting is not kept by what the server does then."""
-        task = asyncio.ensure_future(request)
-        self._background.add(task)
-        task.add_done_callback(self._forget)
+    async def _answer(self, request: Awaitable[T], timeout_ms: int) -> T:
         try:
-            await self._wait_for(task, timeout_ms / 1000)
-        except BaseException:
-            task.cancel()
+            return await self._pending.answer(request, timeout_ms)
+        except CallTimeout:
             raise
-        try:
-            return task.result()
-        except asyncio.CancelledError:
-            raise ToolError(self._lost()) from None
         except Exception as error:
             raise ToolError(self._no_answer(error)) from None
 
-    async def _wait_for(self, task: asyncio.Future[Any], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not task.done():
-            left = deadline - time.monotonic()
-            if self._asking:
-                # The person is asked on behalf of this server: their time is not its own.
-                deadline, left = time.monotonic() + seconds, seconds
-            elif left <= 0:
-                raise CallTimeout
-            await asyncio.wait({task}, timeout=left)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled():
-            task.exception()
-
     def _no_answer(self, error: Exception) -> str:
         if self._over.is_set():
-            return self._lost()
+            return (
+                f"The MCP server {self.config.name} ended while this ran ({self._why_over()}). "
+                "The outcome is unknown: check before doing it again."
+            )
         reason = short(sdk.reason(error))
         if sdk.lost_connection(error):
             self._over.set()
         return f"The MCP server {self.config.name} answered with an error: {reason}"
-
-    def _lost(self) -> str:
-        return (
-            f"The MCP server {self.config.name} ended while this ran ({self._why_over()}). The "
-            "outcome is unknown: check before doing it again."
-        )
 
     async def _own(self) -> None:
         """Keep the connection until it is closed or is not worth another try."""
@@ -247,7 +208,10 @@ class Connection:
             transport = self._transport
         async with asyncio.timeout(config.start_ms / 1000):
             callbacks = sdk.Callbacks(
-                self._elicit, self._on_list_changed, self._on_log, self._host.root_uri
+                elicit=self._elicit,
+                on_list_changed=lambda: self._pending.spawn(self._list_again()),
+                on_log=lambda text: self._log.note(f"log: {short(text)}") if self._log else None,
+                root_uri=self._host.root_uri,
             )
             client = await sdk.open_client(stack, transport, callbacks)
             self.catalog = await sdk.catalog(client, config)
@@ -306,20 +270,8 @@ class Connection:
         self._host.changed()
 
     async def _elicit(self, question: sdk.Elicitation) -> sdk.ElicitationAnswer:
-        self._asking += 1
-        try:
+        with self._pending.asking():
             return await self._host.elicit(self.config.name, question)
-        finally:
-            self._asking -= 1
-
-    def _on_log(self, text: str) -> None:
-        if self._log is not None:
-            self._log.note(f"log: {short(text)}")
-
-    def _on_list_changed(self) -> None:
-        task = asyncio.create_task(self._list_again())
-        self._background.add(task)
-        task.add_done_callback(self._forget)
 
     async def _list_again(self) -> None:
         client = self._client

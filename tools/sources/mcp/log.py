@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools import storage
+from tools.sources.mcp.config import NAME
 
 MAX_BYTES = 1 << 20
 """The size at which a log begins anew; the one before is kept, so there are never more than two."""
@@ -21,7 +22,12 @@ def log_path(server: str) -> Path:
 
 
 def read_log(server: str) -> bytes:
-    """Return what the log of a server holds, oldest first. Raises StorageError."""
+    """Return what the log of a server holds, oldest first; nothing where there is none.
+
+    Raises StorageError.
+    """
+    if not NAME.fullmatch(server):
+        return b""
     path = log_path(server)
     return (storage.read_private(_older(path)) or b"") + (storage.read_private(path) or b"")
 

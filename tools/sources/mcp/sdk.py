@@ -80,8 +80,7 @@ async def open_client(
     callbacks: Callbacks,
 ) -> Any:
     """Connect and shake hands; the client is closed with `stack`."""
-    import mcp_types as types
-    from mcp import Client
+    from mcp import Client, types
 
     async def elicit(context: Any, params: Any) -> Any:
         answer = await callbacks.elicit(_elicitation(params))

@@ -33,13 +33,12 @@ from tools.formats.problems import ToolProblem
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
 from tools.sources.mcp import sdk
-from tools.sources.mcp.accepted import AcceptedTools, Review
+from tools.sources.mcp.accepted import Review, ToolReviews
 from tools.sources.mcp.catalog import definitions, resource_tool
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.connection import Connection, Host, State
 from tools.sources.mcp.files import Configured
 from tools.sources.mcp.log import ServerLog
-from tools.storage import StorageError
 
 WAIT_S = 5.0
 """How long a message of the chat waits for servers that are still starting, in seconds."""
@@ -86,11 +85,11 @@ class McpServers:
             root_uri=surroundings.root.as_uri(),
         )
         self._http = http
-        self._accepted: dict[str, AcceptedTools] = {}
-        self._reviews: dict[str, Review] = {}
+        self._reviews = ToolReviews(lambda text: self.tell(text))
         self._told_refused: dict[str, tuple[str, ...]] = {}
         self._told_problems: tuple[ToolProblem, ...] = ()
         self._definitions: list[ToolDefinition] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
         self._started = False
         self.connections: dict[str, Connection] = {}
         self.tell: Callable[[str], None] = lambda text: None
@@ -148,7 +147,7 @@ class McpServers:
 
     async def close(self) -> None:
         """End all servers at the same time."""
-        await asyncio.gather(*(c.close() for c in self.connections.values()))
+        await asyncio.gather(*self._closing, *(c.close() for c in self.connections.values()))
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the tools of all servers that are ready, by server and name."""
@@ -157,18 +156,13 @@ class McpServers:
         return self._definitions
 
     def review(self, name: str) -> Review:
-        """Return how the tools of a server differ from what was accepted."""
-        return self._reviews.get(name, Review())
-
-    def unreviewed(self) -> list[str]:
-        """Return the servers with tools that are held back because they changed (R34)."""
-        self.definitions()
-        return [name for name, review in self._reviews.items() if review.changed]
+        """Return how the tools of a server differ from what was accepted (R34)."""
+        return self._reviews.of(name)
 
     def accept(self, name: str) -> None:
         """Use the tools of a server as they are now. Raises KeyError, StorageError."""
         connection = self.connections[name]
-        self._accepted_of(connection.config).accept_all(connection.catalog.tools)
+        self._reviews.accept(connection.config, connection.catalog.tools)
         self._note_change()
 
     def connection(self, name: str) -> Connection:
@@ -185,8 +179,10 @@ class McpServers:
 
     def _drop(self, name: str) -> None:
         connection = self.connections.pop(name)
-        self._reviews.pop(name, None)
-        connection.close_soon()
+        self._reviews.forget(name)
+        closing = asyncio.create_task(connection.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
         self._note_change()
 
     def _starting(self) -> list[Connection]:
@@ -202,7 +198,8 @@ class McpServers:
             connection = self.connections[name]
             if connection.state is not State.READY:
                 continue
-            review = self._look_at(connection)
+            self._tell_refused(connection)
+            review = self._reviews.look_at(connection.config, connection.catalog.tools)
             held_back = dict.fromkeys(review.changed, CHANGED)
             made += definitions(connection.config, connection.catalog, taken, held_back)
         readable = [
@@ -211,34 +208,14 @@ class McpServers:
         ]  # fmt: skip
         return [*made, resource_tool(readable)] if readable else made
 
-    def _look_at(self, connection: Connection) -> Review:
-        """Compare a catalog with what was accepted, and tell once what is wrong with it."""
-        config, catalog = connection.config, connection.catalog
-        try:
-            review = self._accepted_of(config).review(catalog.tools)
-        except StorageError as error:
-            review = Review()
-            self.tell(f"MCP server {config.name}: its tools cannot be remembered: {error}")
-        before = self._reviews.get(config.name)
-        self._reviews[config.name] = review
-        if catalog.refused and self._told_refused.get(config.name) != catalog.refused:
-            self._told_refused[config.name] = catalog.refused
-            more = len(catalog.refused) - 1
-            rest = f" (and {more} more: /mcp {config.name})" if more else ""
-            self.tell(f"MCP server {config.name}: not used: {catalog.refused[0]}{rest}")
-        if review.changed and (before is None or before.changed != review.changed):
-            self.tell(
-                f"MCP server {config.name} has changed {_tools(review.changed)}; they are not used "
-                f"until you accept that: /mcp accept {config.name}"
-            )
-        if review.added and (before is None or before.added != review.added):
-            self.tell(f"MCP server {config.name} has new tools: {', '.join(review.added)}")
-        return review
-
-    def _accepted_of(self, config: ServerConfig) -> AcceptedTools:
-        if config.name not in self._accepted or self._accepted[config.name].config != config:
-            self._accepted[config.name] = AcceptedTools(config)
-        return self._accepted[config.name]
+    def _tell_refused(self, connection: Connection) -> None:
+        """Tell once of tools that cannot be used."""
+        name, refused = connection.config.name, connection.catalog.refused
+        if not refused or self._told_refused.get(name) == refused:
+            return
+        self._told_refused[name] = refused
+        rest = f" (and {len(refused) - 1} more: /mcp {name})" if len(refused) > 1 else ""
+        self.tell(f"MCP server {name}: not used: {refused[0]}{rest}")
 
     def _start_program(self, config: ServerConfig, log: ServerLog) -> Service:
         """Start the program of a server, which the person configured or trusted. Raises
@@ -296,7 +273,3 @@ def connecting(config: ServerConfig) -> tuple[ResolvedCall, Invocation]:
 def _servers(connections: list[Connection]) -> str:
     names = [connection.config.name for connection in connections]
     return f"MCP server{'s' if len(names) != 1 else ''} {', '.join(names)}"
-
-
-def _tools(names: tuple[str, ...]) -> str:
-    return f"its tool{'s' if len(names) != 1 else ''} {', '.join(names)}"

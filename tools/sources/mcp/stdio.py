@@ -27,6 +27,7 @@ FLOOD_S = 5.0
 """More than so many messages in so many seconds are a flood."""
 
 _SHOWN_CHARACTERS = 80
+_ENDS_S = 0.2
 
 
 class StdioTransport:
@@ -78,7 +79,7 @@ class StdioTransport:
     async def _receive(self, service: Service, to_client: Any) -> None:
         import anyio
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
+        from mcp.types import jsonrpc_message_adapter
 
         rate = _Rate()
         try:
@@ -95,6 +96,10 @@ class StdioTransport:
                     continue
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await to_client.send(SessionMessage(message))
+            # The end of the pipe comes a moment before that of the program, which says more.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ENDS_S):
+                    await service.ended()
         finally:
             to_client.close()
             self._over()
