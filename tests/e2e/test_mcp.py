@@ -12,7 +12,7 @@ import pytest
 
 from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected, opta
-from tests.support.mcp import entry
+from tests.support.mcp_session import entry
 from tests.support.model_server import ModelServer, answer, call, say, scripted_call
 from tests.support.soon import SOON_S
 from tests.support.terminal import Terminal, needs_tmux

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.mcp import server, session
+from tests.support.mcp_session import server, session
 from tests.support.soon import SOON_S
 from tools import storage
 from tools.definition import EffectKind, Outcome, Risk, Source
@@ -284,7 +284,7 @@ async def test_a_deny_rule_keeps_a_server_from_being_started(tmp_path, rule):
 
 async def test_servers_start_at_the_same_time_and_a_turn_waits_for_them_only_so_long(tmp_path):
     slow = [server("slow", tmp_path / f"record{n}", 3600, name=f"slow{n}") for n in range(5)]
-    from tests.support.mcp import Session
+    from tests.support.mcp_session import Session
 
     made = Session(tmp_path, tuple(slow), ())
     told: list[str] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -130,11 +130,28 @@ def stored_login(config: ServerConfig) -> Any:
     """
     if any(name.lower() == "authorization" for name in config.headers):
         return None
+    if not TokenStore(config).exists():
+        return _no_login()
 
     async def refuse(_: str = "") -> Any:
         raise LoginNeeded
 
     return _provider(config, "http://127.0.0.1/callback", refuse, refuse)
+
+
+def _no_login() -> Any:
+    """Return what takes a server that wants a login at its word, and registers opta nowhere."""
+    import httpx2
+
+    class NoLogin(httpx2.Auth):
+        def auth_flow(
+            self, request: httpx2.Request
+        ) -> Generator[httpx2.Request, httpx2.Response, None]:
+            response = yield request
+            if response.status_code == httpx2.codes.UNAUTHORIZED:
+                raise LoginNeeded
+
+    return NoLogin()
 
 
 async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> None:
@@ -166,6 +183,8 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
 
     import httpx2
 
+    # Registered anew: the address to come back to has another port each time.
+    TokenStore(config).forget()
     provider = _provider(config, f"http://127.0.0.1:{port}/callback", show, take)
     try:
         async with asyncio.timeout(LOGIN_S):
