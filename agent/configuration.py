@@ -57,4 +57,4 @@ def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
         (Scope.USER, storage.config_dir() / "config.yml"),
         (Scope.GLOBAL, storage.global_dir() / "config.yml"),
     ]
-    return read_configured(project, own, os.environ)
+    return read_configured(project, own, os.environ, secrets=[settings.api_key_env])

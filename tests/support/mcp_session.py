@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tools.definition import Outcome, ResolvedCall, Scope, ToolError, ToolResult
+from tools.builtin.kit import Services
+from tools.definition import Outcome, ResolvedCall, Scope, ToolCall, ToolError, ToolResult
 from tools.engine.environment import child_environment
 from tools.engine.process import settle
+from tools.executor import ToolExecutor
+from tools.files.workspace import Workspace
 from tools.permissions.gate import PermissionGate
 from tools.permissions.rules import Rule, RuleSet
+from tools.registry import ToolRegistry, ToolSettings
 from tools.sources.mcp.calls import prepare_call
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.files import Configured
@@ -56,6 +62,26 @@ class Session:
     @property
     def names(self) -> list[str]:
         return [tool.name for tool in self.servers.definitions()]
+
+    def registry(self) -> ToolRegistry:
+        """The registry with the tools of the servers and no others."""
+        return ToolRegistry(
+            [], lambda: ([], []), ToolSettings({}), lambda name, on: None, self.servers.definitions
+        )
+
+    async def run(self, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[ToolResult, ...]:
+        """Run calls as the model makes them: found, checked, and decided where nobody answers."""
+        services = Services(
+            Workspace(Path.cwd()), {}, prepare_served=partial(prepare_call, servers=self.servers)
+        )
+        executor = ToolExecutor(self.registry(), self.gate, {}, services)
+        made = [ToolCall(str(n), name, json.dumps(args)) for n, (name, args) in enumerate(calls)]
+        batch = executor.batch(made, lambda event: None)
+        try:
+            await batch.run()
+        finally:
+            batch.close()
+        return batch.results()
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, progress: Any = None

@@ -76,7 +76,8 @@ async def test_a_server_that_goes_away_fails_the_call_and_is_connected_again(tmp
     try:
         result = await s.call("mcp_web_add", {"a": 1, "b": 2})
         assert not result.success
-        assert "web" in result.text
+        assert "The MCP server web " in result.text
+        assert any("opta connects again in 1 s" in told for told in s.told), s.told
     finally:
         await running_.__aexit__(None, None, None)
 

@@ -199,17 +199,18 @@ async def test_a_server_that_dies_in_a_call_costs_that_call_and_comes_back(tmp_p
         connection = s.servers.connections["dies-in-call"]
         await until(lambda: sum("started" in line for line in lines(record)) == 2)
         await until(lambda: connection.state is State.READY)
-        assert s.told == ["MCP server dies-in-call ended (exit code 7); it is started again in 1 s"]
+        assert s.told == ["MCP server dies-in-call ended (exit code 7); opta connects again in 1 s"]
 
 
 async def test_tools_with_unusable_schemas_or_names_are_left_out_and_told_once(tmp_path):
     async with session(tmp_path, server("bad-schema"), server("odd-names")) as s:
         assert s.names == ["mcp_bad-schema_echo", "mcp_odd-names_echo", "mcp_odd-names_hidden",
                            "mcp_read_resource"]  # fmt: skip
-        bad, odd = sorted(s.told)
+        bad, hidden, odd = sorted(s.told)
         assert bad.startswith("MCP server bad-schema: not used: broken: its schema")
         assert odd.startswith("MCP server odd-names: not used: bell\\x07\\x1b[2J: its name")
         assert "(and 1 more: /mcp odd-names)" in odd
+        assert "invisible characters in its words about hidden are shown as escapes" in hidden
         hidden = next(t for t in s.servers.definitions() if t.name.endswith("hidden"))
         assert hidden.description == "Nice.\\u200b\\U000e0041"
 
@@ -270,6 +271,63 @@ async def test_what_was_accepted_is_remembered_between_sessions(tmp_path):
     store.accept({"echo": "Say it.\n", "change": "gone"})
     async with session(tmp_path, server("changes")) as s:
         assert s.servers.review("changes").changed == ("echo", "change")
+
+
+@pytest.mark.row("E5")
+@pytest.mark.row("E142")
+@pytest.mark.parametrize("rule", ["mcp:ok/*", "mcp:ok/ec*", "mcp:ok/echo", "mcp_ok_echo"])
+async def test_rules_allow_tools_by_server_by_pattern_and_by_name(tmp_path, rule):
+    allowed = parse_rule(Verdict.ALLOW, rule, "the test")
+    async with session(tmp_path, server("ok"), rules=(allowed,)) as s:
+        echo, fail = await s.run([("mcp_ok_echo", {"text": "hi"}), ("mcp_ok_fail", {})])
+        assert "\nhi\n" in echo.text
+        if rule == "mcp:ok/*":
+            assert "no such thing" in fail.text
+        else:
+            assert fail.outcome is Outcome.DENIED
+
+
+@pytest.mark.row("E5")
+@pytest.mark.parametrize(
+    "rule", ["run_command", "network:*.example.com", "mcp:other/*", "read_file"]
+)
+async def test_rules_about_other_things_allow_no_tool_of_a_server(tmp_path, rule):
+    allowed = parse_rule(Verdict.ALLOW, rule, "the test")
+    async with session(tmp_path, server("ok"), rules=(allowed,)) as s:
+        (result,) = await s.run([("mcp_ok_echo", {"text": "hi"})])
+        assert result.outcome is Outcome.DENIED
+        assert result.text.startswith("Permission denied: no rule allows it")
+
+
+async def test_arguments_are_checked_before_anything_is_sent(tmp_path):
+    record = tmp_path / "record"
+    allowed = parse_rule(Verdict.ALLOW, "mcp:ok/*", "the test")
+    async with session(tmp_path, server("ok", record), rules=(allowed,)) as s:
+        (result,) = await s.run([("mcp_ok_echo", {"txt": "hi"})])
+        assert "$.text: missing, wanted string; sent: txt" in result.text
+        assert "tools/call" not in lines(record)
+
+
+async def test_tools_answer_to_the_name_that_other_programs_give_them(tmp_path):
+    allowed = parse_rule(Verdict.ALLOW, "mcp:ok/*", "the test")
+    async with session(tmp_path, server("ok"), rules=(allowed,)) as s:
+        (result,) = await s.run([("mcp__ok__echo", {"text": "hi"})])
+        assert "\nhi\n" in result.text
+
+
+async def test_where_nobody_can_answer_a_server_hears_no(tmp_path):
+    async with session(tmp_path, server("elicits")) as s:
+        assert json.loads(await s.text("mcp_elicits_ask")) == {"action": "decline"}
+
+
+async def test_more_tools_than_the_limit_are_left_out_and_counted(tmp_path):
+    async with session(tmp_path, server("many")) as s:
+        registry = s.registry()
+        assert len([t for t in registry.wire() if t["function"]["name"].startswith("mcp_")]) == 100
+        (problem,) = registry.problems
+        assert "over the limit of 100 MCP tools, not offered to the model" in problem.message
+        assert len(problem.message) < 1000
+        assert sum(not entry.enabled for entry in registry.entries()) == 401
 
 
 @pytest.mark.parametrize("rule", ["mcp:ok/*", "run_command"])

@@ -22,7 +22,7 @@ from tools.definition import (
     digest_of,
     wire_name,
 )
-from tools.engine.output import sanitize, visible
+from tools.engine.output import has_unseen, sanitize, visible
 from tools.formats.json_schema import schema_errors
 from tools.sources.mcp.config import ServerConfig
 
@@ -79,23 +79,32 @@ class ServerResource:
 
 @dataclass(frozen=True)
 class Catalog:
-    """All that one server offers. `refused` are lines about tools that cannot be used."""
+    """All that one server offers.
+
+    `refused` are lines about tools that cannot be used, `hidden` the names of those whose words
+    hold invisible characters (R33).
+    """
 
     tools: tuple[ServerTool, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[ServerResource, ...] = ()
     has_resources: bool = False
     refused: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
-def plain_tools(tools: Iterable[Any], config: ServerConfig) -> tuple[list[ServerTool], list[str]]:
-    """Return those of the SDK's tools that are wanted and usable, and what is wrong with others."""
+def has_hidden(tool: Any) -> bool:
+    """Tell whether what a server says of a tool holds characters that nobody sees."""
+    words = json.dumps(tool.input_schema, ensure_ascii=False, default=str)
+    return has_unseen(tool.description or "") or has_unseen(words)
+
+
+def plain_tools(tools: Iterable[Any]) -> tuple[list[ServerTool], list[str]]:
+    """Return those of the SDK's tools that are usable, and what is wrong with others."""
     found: dict[str, ServerTool] = {}
     refused: list[str] = []
     for tool in tools:
         name = tool.name
-        if not config.uses(name):
-            continue
         problem = _problem(tool, found)
         if problem:
             refused.append(f"{visible(name)[:80]}: {problem}")

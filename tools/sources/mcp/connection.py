@@ -227,7 +227,7 @@ class Connection:
         self.error = reason
         self._enter(State.WAITING)
         self._host.tell(
-            f"MCP server {self.config.name} ended ({reason}); it is started again in {delay:.0f} s"
+            f"MCP server {self.config.name} ended ({reason}); opta connects again in {delay:.0f} s"
         )
         await asyncio.sleep(delay)
         return True

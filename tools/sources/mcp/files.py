@@ -1,15 +1,16 @@
 """Which files configure MCP servers, and what they say together.
 
-The nearer file wins where two name a server: `.opta/config.yml`, `.mcp.json` of a trusted project,
-the user's `config.yml`, the machine's. Files are read when they changed, never before they are
-needed.
+Where two files name a server the user's `config.yml` wins, then the machine's, then
+`.opta/config.yml` and `.mcp.json` of a trusted project: a rule of the user's about a server must
+not come to mean another one that a project calls the same (R28).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tools.definition import Scope
@@ -35,11 +36,14 @@ def read_configured(
     project: Path | None,
     own_files: list[tuple[Scope, Path]],
     environ: Mapping[str, str],
+    *,
+    secrets: Collection[str] = (),
     holds: Callable[[Path, bytes], bool] = lambda path, data: True,
 ) -> Configured:
     """Read all files. `project` None leaves those of the project unopened (R22).
 
-    `own_files` are the user's and the machine's, nearest first. `holds` tells whether a file of the
+    `own_files` are the user's and the machine's, nearest first. `secrets` are variables that a
+    project's file may not take besides the keys of providers. `holds` tells whether a file of the
     project still is what was trusted (R25).
     """
     servers: dict[str, ServerConfig] = {}
@@ -47,25 +51,42 @@ def read_configured(
     for scope, path, data in _contents(project, own_files, problems):
         if KEY.encode() not in data or (scope is Scope.LOCAL and not holds(path, data)):
             continue
-        refused = is_secret if scope is Scope.LOCAL else lambda name: False
+        refused = partial(is_secret, secrets=secrets) if scope is Scope.LOCAL else _nothing
         try:
             document = parse(data, path)
         except DocumentError as error:
             if path.suffix == ".json":
                 # The settings say it of their own files.
-                problems.append(ToolProblem(path, str(error).removeprefix(f"{path}:").strip()))
+                problems.append(
+                    ToolProblem(
+                        path, error.message, error.line, error.column, error.key, error.hint
+                    )
+                )
             continue
         found, wrong = read_servers(document, scope, shown_path(path), Variables(environ, refused))
         problems += wrong
         for config in found:
-            servers.setdefault(config.name, config)
+            first = servers.setdefault(config.name, config)
+            if first is not config:
+                problems.append(_hidden(config, first, path))
     return Configured(servers, tuple(problems))
+
+
+def _nothing(name: str) -> bool:
+    return False
 
 
 def _contents(
     project: Path | None, own_files: list[tuple[Scope, Path]], problems: list[ToolProblem]
 ) -> list[tuple[Scope, Path, bytes]]:
     contents: list[tuple[Scope, Path, bytes]] = []
+    for scope, path in own_files:
+        try:
+            contents.append((scope, path, path.read_bytes()))
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError | NotADirectoryError):
+                reason = error.strerror or os.strerror(error.errno or 0)
+                problems.append(ToolProblem(path, f"cannot be read: {reason}"))
     for name in PROJECT_FILES if project is not None else ():
         assert project is not None
         try:
@@ -75,11 +96,10 @@ def _contents(
             continue
         if data is not None:
             contents.append((Scope.LOCAL, project / name, data))
-    for scope, path in own_files:
-        try:
-            contents.append((scope, path, path.read_bytes()))
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError | NotADirectoryError):
-                reason = error.strerror or os.strerror(error.errno or 0)
-                problems.append(ToolProblem(path, f"cannot be read: {reason}"))
     return contents
+
+
+def _hidden(config: ServerConfig, first: ServerConfig, path: Path) -> ToolProblem:
+    line = int(config.place.rpartition(":")[2])
+    message = f"server {config.name} is not used: {first.place} has one of this name"
+    return ToolProblem(path, message, line, warning=True)

@@ -19,6 +19,7 @@ from tools.sources.mcp.catalog import (
     Catalog,
     ServerPrompt,
     ServerResource,
+    has_hidden,
     plain_tools,
 )
 from tools.sources.mcp.config import ServerConfig
@@ -127,7 +128,8 @@ async def catalog(client: Any, config: ServerConfig) -> Catalog:
     """Ask a server for all that it offers."""
     can = client.server_capabilities
     listed = await _pages(client.list_tools, "tools", MAX_TOOLS) if can.tools else []
-    tools, refused = plain_tools(listed[:MAX_TOOLS], config)
+    usable = [tool for tool in listed[:MAX_TOOLS] if config.uses(tool.name)]
+    tools, refused = plain_tools(usable)
     if len(listed) > MAX_TOOLS:
         refused.append(f"it has more than {MAX_TOOLS:,} tools; the others are left out")
     prompts = await _pages(client.list_prompts, "prompts", MAX_LISTED) if can.prompts else []
@@ -144,6 +146,7 @@ async def catalog(client: Any, config: ServerConfig) -> Catalog:
     return Catalog(
         tuple(tools), tuple(map(_prompt, prompts[:MAX_LISTED])), tuple(resources[:MAX_LISTED]),
         bool(can.resources), tuple(refused),
+        tuple(tool.name for tool in usable if has_hidden(tool)),
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service, ServiceSpec
 from tools.formats.problems import ToolProblem
@@ -86,7 +87,7 @@ class McpServers:
         )
         self._http = http
         self._reviews = ToolReviews(lambda text: self.tell(text))
-        self._told_refused: dict[str, tuple[str, ...]] = {}
+        self._told_odd: dict[str, tuple[str, ...]] = {}
         self._told_problems: tuple[ToolProblem, ...] = ()
         self._definitions: list[ToolDefinition] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -198,7 +199,7 @@ class McpServers:
             connection = self.connections[name]
             if connection.state is not State.READY:
                 continue
-            self._tell_refused(connection)
+            self._tell_oddities(connection)
             review = self._reviews.look_at(connection.config, connection.catalog.tools)
             held_back = dict.fromkeys(review.changed, CHANGED)
             made += definitions(connection.config, connection.catalog, taken, held_back)
@@ -208,14 +209,23 @@ class McpServers:
         ]  # fmt: skip
         return [*made, resource_tool(readable)] if readable else made
 
-    def _tell_refused(self, connection: Connection) -> None:
-        """Tell once of tools that cannot be used."""
-        name, refused = connection.config.name, connection.catalog.refused
-        if not refused or self._told_refused.get(name) == refused:
+    def _tell_oddities(self, connection: Connection) -> None:
+        """Tell once of tools that cannot be used, and of words that hold what nobody sees."""
+        name, catalog = connection.config.name, connection.catalog
+        odd = (*catalog.refused, *catalog.hidden)
+        if not odd or self._told_odd.get(name) == odd:
             return
-        self._told_refused[name] = refused
-        rest = f" (and {len(refused) - 1} more: /mcp {name})" if len(refused) > 1 else ""
-        self.tell(f"MCP server {name}: not used: {refused[0]}{rest}")
+        self._told_odd[name] = odd
+        if catalog.refused:
+            more = len(catalog.refused) - 1
+            rest = f" (and {more} more: /mcp {name})" if more else ""
+            self.tell(f"MCP server {name}: not used: {catalog.refused[0]}{rest}")
+        if catalog.hidden:
+            tools = visible(", ".join(catalog.hidden))
+            self.tell(
+                f"MCP server {name}: invisible characters in its words about {tools} are shown as "
+                "escapes"
+            )
 
     def _start_program(self, config: ServerConfig, log: ServerLog) -> Service:
         """Start the program of a server, which the person configured or trusted. Raises
