@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +17,9 @@ import pytest
 
 from tests.support.cli import OPTA, opta
 from tests.support.mcp_session import session
+from tests.support.soon import SOON_S
 from tools import storage
-from tools.definition import Scope
+from tools.definition import Outcome, Scope
 from tools.permissions.rules import Verdict, parse_rule
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.connection import State
@@ -27,11 +31,17 @@ SCRIPT = Path(__file__).parents[1] / "support" / "mcp_http_server.py"
 @contextlib.contextmanager
 def running(*arguments: str) -> Iterator[str]:
     """Run the server and give its address."""
+    with running_process(*arguments) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def running_process(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     argv = [sys.executable, str(SCRIPT), *arguments]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
         finally:
             process.kill()
 
@@ -76,10 +86,24 @@ async def test_a_server_that_goes_away_fails_the_call_and_is_connected_again(tmp
     try:
         result = await s.call("mcp_web_add", {"a": 1, "b": 2})
         assert not result.success
-        assert "The MCP server web " in result.text
-        assert any("opta connects again in 1 s" in told for told in s.told), s.told
+        assert "The MCP server web ended while this ran (the connection was lost)" in result.text
+        deadline = time.monotonic() + SOON_S
+        while s.servers.connections["web"].state is not State.WAITING:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        assert "; opta connects again in 1 s" in s.told[0]
     finally:
         await running_.__aexit__(None, None, None)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no signal stops a process here")
+async def test_a_server_that_hangs_keeps_neither_a_call_nor_the_end_of_opta_waiting(tmp_path):
+    with running_process() as (url, process):
+        async with asyncio.timeout(SOON_S), session(tmp_path, at(url, call_ms=300)) as s:
+            assert await s.text("mcp_web_add", a=1, b=2) == "3"
+            process.send_signal(signal.SIGSTOP)
+            result = await s.call("mcp_web_add", {"a": 1, "b": 2})
+            assert result.outcome is Outcome.TIMED_OUT
 
 
 BROWSER = """\

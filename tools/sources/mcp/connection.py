@@ -33,6 +33,9 @@ RESTART_AFTER_S = (1.0, 4.0, 16.0)
 STEADY_S = 60.0
 """A server that worked for so long may crash as often again."""
 
+GOODBYE_S = 1.5
+"""How long the end of a connection may take, in seconds."""
+
 _SHOWN_CHARACTERS = 300
 
 T = TypeVar("T")
@@ -98,11 +101,13 @@ class Connection:
             await self._settled.wait()
 
     async def close(self) -> None:
-        """End the connection and the program. Returns within about a second."""
-        if self._owner is not None:
-            self._owner.cancel()
-            await asyncio.wait({self._owner})
+        """End the connection and the program, whatever the server does about it."""
         self._pending.cancel()
+        for _ in range(2):
+            # The first cancellation says goodbye to the server, the second does without.
+            if self._owner is not None and not self._owner.done():
+                self._owner.cancel()
+                await asyncio.wait({self._owner}, timeout=GOODBYE_S)
         if self._log is not None:
             self._log.close()
         self._enter(State.ENDED)
@@ -146,15 +151,16 @@ class Connection:
             raise ToolError(self._no_answer(error)) from None
 
     def _no_answer(self, error: Exception) -> str:
+        if sdk.lost_connection(error):
+            self._over.set()
         if self._over.is_set():
             return (
                 f"The MCP server {self.config.name} ended while this ran ({self._why_over()}). "
                 "The outcome is unknown: check before doing it again."
             )
-        reason = short(sdk.reason(error))
-        if sdk.lost_connection(error):
-            self._over.set()
-        return f"The MCP server {self.config.name} answered with an error: {reason}"
+        return (
+            f"The MCP server {self.config.name} answered with an error: {short(sdk.reason(error))}"
+        )
 
     async def _own(self) -> None:
         """Keep the connection until it is closed or is not worth another try."""
@@ -185,7 +191,8 @@ class Connection:
                 reason = self._why_over()
         except Exception as error:
             reason, state = self._explain(error)
-            if not was_ready:
+            if not was_ready and not self._crashes:
+                # What never worked is configured wrongly: trying again would not help.
                 self._fail(state, reason)
                 return False
         finally:
@@ -220,7 +227,7 @@ class Connection:
     async def _again(self, reason: str, lasted_s: float) -> bool:
         self._crashes = 0 if lasted_s >= STEADY_S else self._crashes
         if self._crashes >= len(RESTART_AFTER_S):
-            self._fail(State.FAILED, f"it ended {self._crashes + 1} times, last: {reason}")
+            self._fail(State.FAILED, f"it was lost {self._crashes + 1} times, last: {reason}")
             return False
         delay = RESTART_AFTER_S[self._crashes]
         self._crashes += 1

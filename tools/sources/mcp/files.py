@@ -7,6 +7,7 @@ not come to mean another one that a project calls the same (R28).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -38,18 +39,20 @@ def read_configured(
     environ: Mapping[str, str],
     *,
     secrets: Collection[str] = (),
-    holds: Callable[[Path, bytes], bool] = lambda path, data: True,
+    holds: Callable[[Path, str], bool] = lambda path, sha256: True,
 ) -> Configured:
     """Read all files. `project` None leaves those of the project unopened (R22).
 
     `own_files` are the user's and the machine's, nearest first. `secrets` are variables that a
-    project's file may not take besides the keys of providers. `holds` tells whether a file of the
-    project still is what was trusted (R25).
+    project's file may not take besides the keys of providers. `holds` tells of a file of the
+    project and its sha256 (hex) whether that is what was trusted (R25).
     """
     servers: dict[str, ServerConfig] = {}
     problems: list[ToolProblem] = []
     for scope, path, data in _contents(project, own_files, problems):
-        if KEY.encode() not in data or (scope is Scope.LOCAL and not holds(path, data)):
+        if KEY.encode() not in data:
+            continue
+        if scope is Scope.LOCAL and not holds(path, hashlib.sha256(data).hexdigest()):
             continue
         refused = partial(is_secret, secrets=secrets) if scope is Scope.LOCAL else _nothing
         try:

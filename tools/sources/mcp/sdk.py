@@ -110,7 +110,7 @@ async def open_client(
         list_roots_callback=roots,
         logging_callback=logged,
         message_handler=on_message,
-        client_info=types.Implementation(name="opta", version="1"),
+        client_info=types.Implementation(name="opta", version=_version()),
         cache=None,
     )
     entered = await stack.enter_async_context(client)
@@ -118,6 +118,15 @@ async def open_client(
     # is bounded, and needs no second one.
     entered.session.validate_tool_result = _unchecked  # type: ignore[method-assign]
     return entered
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("opta-agent")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 async def _unchecked(name: str, result: Any) -> None:
