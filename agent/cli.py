@@ -72,7 +72,8 @@ def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
         return int(module.main(arguments, sys.stdout))
     from agent.parser import Parser
 
-    parser = Parser(prog=f"opta {name}", description=f"{COMMANDS[name].help.capitalize()}.")
+    help_ = COMMANDS[name].help
+    parser = Parser(prog=f"opta {name}", description=f"{help_[0].upper()}{help_[1:]}.")
     parser.set_defaults(version_text=version)
     module.configure(parser)
     parsed = parser.parse_args(arguments)

@@ -106,7 +106,7 @@ def _add(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
         raise UserError(f"{problem.key}: {problem.message}", USAGE)
     project = root if arguments.scope == "project" else None
     written = set_mcp_server(arguments.name, entry, project)
-    out.write(f"Added {arguments.name} to {visible(shown_path(written))}\n")
+    out.write(f"Saved {arguments.name} in {visible(shown_path(written))}\n")
     if project is not None:
         out.write("opta asks for trust in it at the next start here.\n")
     return 0

@@ -228,6 +228,24 @@ def test_escape_stops_a_call_at_once(tmp_path):
 
 
 @needs_tmux
+def test_a_message_does_not_wait_long_for_servers_and_escape_ends_the_wait(tmp_path):
+    configure(late=entry("hang", tmp_path / "record"))
+    with ModelServer([say("Without it.")]) as server, chat(server) as terminal:
+        enter(terminal, "go")
+        terminal.wait("waiting for MCP server late to start", SOON_S)
+        terminal.send("Escape")
+        terminal.wait(lambda screen: "(Esc to stop)" not in screen, SOON_S)
+        assert server.requests == []
+        terminal.send("C-c")
+        terminal.wait(lambda screen: re.search("^>$", screen, re.MULTILINE) is not None, SOON_S)
+        enter(terminal, "go on")
+        terminal.wait("MCP server late will be used once started", SOON_S)
+        terminal.wait("Without it.", SOON_S)
+        terminal.send("C-d")
+        assert terminal.wait_exit(SOON_S) == 0
+
+
+@needs_tmux
 def test_a_server_may_ask_the_person_and_the_answer_is_checked():
     configure(elicits=entry("elicits"))
     script = [call("mcp_elicits_ask"), say("All known.")]

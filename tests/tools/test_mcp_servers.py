@@ -151,7 +151,7 @@ async def test_a_prompt_is_filled_in(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("die", "exit code 3"),
+        ("die", "exit code 3: I cannot go on"),
         ("hang", "no answer within 0.5 s"),
         ("garbage", "no answer within 0.5 s; it printed: Welcome to my server!"),
         ("long-line", "it sent a message of more than 8 MiB"),

@@ -208,7 +208,7 @@ class Connection:
         else:
             log = self._log
             assert log is not None
-            log.note(f"starting {config.command}")
+            log.begin(config.command)
             self._transport = StdioTransport(
                 lambda: self._host.start(config, log), log, self._over.set
             )
@@ -246,20 +246,25 @@ class Connection:
             return f"log in with: opta mcp login {self.config.name}", State.LOGIN
         if isinstance(plain, ProcessStartError):
             return str(plain).rstrip("."), State.FAILED
-        printed = self._transport.garbage if self._transport is not None else ""
         if isinstance(plain, TimeoutError):
             reason = f"no answer within {self.config.start_ms / 1000:g} s"
-            return f"{reason}; it printed: {printed}" if printed else reason, State.FAILED
-        if self._over.is_set() and self._transport is not None:
-            return self._why_over(), State.FAILED
-        return short(sdk.reason(plain)), State.FAILED
+        elif self._over.is_set() and self._transport is not None:
+            reason = self._why_over()
+        else:
+            reason = short(sdk.reason(plain))
+        if self._transport is not None and self._transport.garbage and not self._transport.fault:
+            reason = f"{reason}; it printed: {self._transport.garbage}"
+        return reason, State.FAILED
 
     def _why_over(self) -> str:
         transport = self._transport
         if transport is None:
             return "the connection was lost"
         status = transport.service.status if transport.service is not None else ""
-        return transport.fault or status or "it closed its standard output"
+        said = short(self._log.last_line) if self._log is not None else ""
+        if transport.fault or not status:
+            return transport.fault or "it closed its standard output"
+        return f"{status}: {said}" if said else status
 
     def _fail(self, state: State, reason: str) -> None:
         self.error = reason

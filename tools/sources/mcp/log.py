@@ -39,6 +39,7 @@ class ServerLog:
         self._path = log_path(server)
         self._lock = threading.Lock()
         self._file: storage.AppendFile | None = None
+        self._end = b""
         self._size = 0
         with suppress(storage.StorageError):
             self._open()
@@ -47,12 +48,28 @@ class ServerLog:
         """Write a line of opta's own."""
         self.write(f"[opta {time.strftime('%Y-%m-%d %H:%M:%S')}] {text}\n".encode())
 
+    def begin(self, program: str) -> None:
+        """Note that the program is started, of which nothing was heard yet."""
+        self._end = b""
+        self.note(f"starting {program}")
+
     def garbage(self, line: bytes) -> None:
         """Write a line that should have been a message."""
         self.write(b"[stdout] " + line[:_LINE_BYTES] + b"\n")
 
+    def printed(self, data: bytes) -> None:
+        """Write a piece of what the server printed on standard error."""
+        self._end = (self._end + data)[-_LINE_BYTES:]
+        self.write(data)
+
+    @property
+    def last_line(self) -> str:
+        """The last line the server printed on standard error: mostly why it ended."""
+        lines = self._end.decode("utf-8", "replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
     def write(self, data: bytes) -> None:
-        """Write a piece of what the server printed."""
+        """Write to the log."""
         with self._lock, suppress(storage.StorageError):
             if self._file is None:
                 return

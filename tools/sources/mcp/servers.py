@@ -234,7 +234,7 @@ class McpServers:
         cwd = around.root / Path(config.cwd).expanduser() if config.cwd else around.root
         call, grant = self._permitted(config)
         env = {**around.child_env, **config.env}
-        return Service(grant, call, ServiceSpec(config.argv, cwd, env), log.write)
+        return Service(grant, call, ServiceSpec(config.argv, cwd, env), log.printed)
 
     def _open_address(self, config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         self._permitted(config)
