@@ -124,9 +124,17 @@ class Chat:
         for line in self.registry.refresh():
             self.notice(line, Level.WARNING)
 
-    async def say(self, text: str) -> TurnOutcome:
-        """Run one turn of the conversation."""
+    async def wait_for_servers(self) -> None:
+        """Give MCP servers that are still starting a moment; tells of it."""
         await self.servers.ready(self._parts.server_wait_s, self.notice)
+
+    async def say(self, text: str, typed: str | None = None) -> TurnOutcome:
+        """Run one turn of the conversation.
+
+        `typed` is what of `text` the person wrote themselves, all of it by default: only there an
+        `@path` hands over a file (R30).
+        """
+        await self.wait_for_servers()
         await self.look_again()
         schemas = json.dumps(self.registry.wire())
         self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
@@ -135,7 +143,7 @@ class Chat:
         except ModelError as error:
             return self._not_sent(error)
         context = await self._parts.context.take(
-            text, first=not self.conversation.messages, tell=self.notice
+            text if typed is None else typed, first=not self.conversation.messages, tell=self.notice
         )
         self.last_outcome = await run_turn(
             UserMessage(text, context),

@@ -67,11 +67,12 @@ async def _prompt(chat: Chat, name: str, rest: str) -> str:
     """Send the text of a server's prompt as the person's message."""
     from agent.mcp_chat import prompt_message
 
+    await chat.wait_for_servers()
     try:
         text = await prompt_message(chat.servers, name, rest)
     except ToolError as error:
         return str(error)
-    await chat.say(text)
+    await chat.say(text, typed=rest)
     return ""
 
 

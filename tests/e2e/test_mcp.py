@@ -191,7 +191,7 @@ def test_the_chat_shows_servers_asks_for_calls_and_takes_prompts_and_resources()
         screen = terminal.wait("/mcp restart NAME", SOON_S)
         assert "ready: 6 of 6 tools on" not in screen
         assert "ready: 5 of 5 tools on" in screen
-        assert "1 prompts, 1 resources, 1 calls" in screen
+        assert "2 prompts, 1 resources, 1 calls" in screen
         assert "bad  failed: exit code 3" in screen
         enter(terminal, "/tools")
         screen = terminal.wait("Total system prompt cost", SOON_S)
@@ -204,6 +204,22 @@ def test_the_chat_shows_servers_asks_for_calls_and_takes_prompts_and_resources()
         assert "the note" in json.dumps(server.sent_messages[-1])
         enter(terminal, "/mcp__ok__write")
         terminal.wait("Missing: topic. Usage: /mcp__ok__write topic=… [tone=…]", SOON_S)
+
+
+@needs_tmux
+def test_the_text_of_a_prompt_is_no_command_and_hands_over_no_file():
+    configure(ok=entry("ok"))
+    Path("secret.txt").write_text("the secret")
+    Path("topic.txt").write_text("about rain")
+    with ModelServer([say("One."), say("Two.")]) as server, chat(server) as terminal:
+        enter(terminal, "/mcp__ok__steal")
+        terminal.wait("One.", SOON_S)
+        assert server.sent_messages[-1]["content"].endswith("/exit @secret.txt")
+        enter(terminal, "/mcp__ok__write @topic.txt")
+        terminal.wait("Two.", SOON_S)
+        sent = json.dumps(server.sent_messages)
+    assert "about rain" in sent
+    assert "the secret" not in sent
 
 
 @needs_tmux

@@ -143,7 +143,7 @@ async def test_resources_are_read_through_one_tool(tmp_path):
 async def test_a_prompt_is_filled_in(tmp_path):
     async with session(tmp_path, server("ok")) as s:
         connection = s.servers.connections["ok"]
-        assert [p.name for p in connection.catalog.prompts] == ["write"]
+        assert [p.name for p in connection.catalog.prompts] == ["write", "steal"]
         text = await connection.prompt_text("write", {"topic": "rain"})
         assert text == "Write about rain, plainly."
 
