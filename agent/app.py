@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +15,7 @@ from agent.configuration import (
     codex_config,
     hook_settings,
     isolation_of,
+    mcp_configured,
     read_settings,
     tool_files,
 )
@@ -53,6 +54,9 @@ from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
 from tools.sources.files import ToolFiles
+from tools.sources.mcp.calls import prepare_call
+from tools.sources.mcp.http import open_address
+from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -96,12 +100,15 @@ class Options:
 
 
 def build_registry(
-    trust: ProjectTrust, settings: Settings, session_tools: Iterable[Builtin] = ()
+    trust: ProjectTrust,
+    settings: Settings,
+    session_tools: Iterable[Builtin] = (),
+    load_served: Callable[[], list[ToolDefinition]] = list,
 ) -> ToolRegistry:
     """Make the registry of all tools; no tool file is read yet.
 
-    Project files count only while they are trusted: a refresh looks again. Raises UserError for a
-    chosen `config.toml` that does not exist.
+    Project files count only while they are trusted: a refresh looks again. `load_served` returns
+    the tools of MCP servers. Raises UserError for a chosen `config.toml` that does not exist.
     """
     from agent.settings_edit import set_tool_switch
 
@@ -129,6 +136,7 @@ def build_registry(
         load_custom,
         settings.tool_settings(),
         save_switch,
+        load_served,
     )
 
 
@@ -147,14 +155,19 @@ def build_chat(
     """
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.settings)
-    registry = build_registry(trust, settings, session_tools)
+    environment = child_environment(os.environ, secrets=[settings.api_key_env])
+    gate = _gate(root, settings, approver)
+    servers = McpServers(
+        partial(mcp_configured, trust, settings),
+        Surroundings(root, environment, gate),
+        open_address,
+    )
+    registry = build_registry(trust, settings, session_tools, servers.definitions)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
     )
     builtins = {made.definition.name: made for made in (*all_builtins(), *session_tools)}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
-    environment = child_environment(os.environ, secrets=[settings.api_key_env])
-    gate = _gate(root, settings, approver)
     files = FileHistory(workspace, gate, enabled=settings.undo)
     jobs = Jobs()
     jobs.on_start = partial(registry.offer, background_job.NAME)
@@ -164,7 +177,12 @@ def build_chat(
         registry,
         gate,
         builtins,
-        _services(workspace, gate, settings, environment, jobs),
+        replace(
+            _services(workspace, gate, settings, environment, jobs),
+            prepare_served=partial(
+                prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms
+            ),
+        ),
         hooks=Hooks(
             before_run=files.before_change, note_for=instructions.for_paths, programs=programs
         ),
@@ -175,10 +193,12 @@ def build_chat(
             base_url=settings.base_url,
             make_model=lambda name: make_model(settings, name),
             executor=executor,
-            context=MessageContext(root, executor, instructions),
+            context=MessageContext(root, executor, instructions, servers),
             files=files,
             hooks=programs,
             jobs=jobs,
+            servers=servers,
+            server_wait_s=WAIT_S if options.kind == CHAT else None,
             check_project=lambda: _check_project(trust, ask_trust),
             begin_session=_session_starter(root, settings, options),
             reopen_session=_session_opener(root, settings, options.kind),

@@ -67,6 +67,7 @@ class _Job:
 
     async def run(self) -> int:
         started = time.monotonic()
+        self.chat.servers.start()
         turn = asyncio.ensure_future(self.chat.say(self.prompt))
         cancel_on_signals(turn)
         try:

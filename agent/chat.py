@@ -34,6 +34,7 @@ from tools.engine.jobs import Jobs
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
 from tools.hooks import HookRunner
+from tools.sources.mcp.servers import McpServers
 
 DECISIONS_KEPT = 20
 
@@ -45,6 +46,7 @@ class Parts:
     """What `agent.app` puts together for a chat.
 
     `begin_session` takes the model's name, `reopen_session` a session id (empty: the newest).
+    `server_wait_s` is how long a message waits for MCP servers that start; None: until they did.
     """
 
     model_name: str
@@ -61,6 +63,8 @@ class Parts:
     limits: Limits
     system: str
     tools_command: Callable[[Callable[[], Form]], ToolsCommand]
+    servers: McpServers
+    server_wait_s: float | None
     prices: Prices = field(default_factory=Prices)
     warnings: tuple[str, ...] = ()
 
@@ -79,6 +83,7 @@ class Chat:
         self.prices = parts.prices
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
+        self.servers = parts.servers
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
         self.jobs = parts.jobs
         self.conversation = Conversation(parts.system)
@@ -100,6 +105,7 @@ class Chat:
             "session_id": self.session.id,
             "model": self.model_name,
         }
+        self.servers.tell = self.gate.tell
         for text in self._parts.warnings:
             self._tell(Notice(text, Level.WARNING))
 
@@ -123,7 +129,9 @@ class Chat:
 
     async def look_again(self) -> None:
         """Look at the project and the tool files again, and tell what changed (R25, X16)."""
-        for line in filter(None, [await self._parts.check_project(), *self.registry.refresh()]):
+        told = await self._parts.check_project()
+        self.servers.reconfigure()
+        for line in filter(None, [told, *self.registry.refresh()]):
             self.notice(line, Level.WARNING)
 
     def tell_problems(self) -> None:
@@ -131,11 +139,20 @@ class Chat:
         for line in self.registry.refresh():
             self.notice(line, Level.WARNING)
 
-    async def say(self, text: str, *, given: str | None = None) -> TurnOutcome:
+    async def wait_for_servers(self) -> None:
+        """Give MCP servers that are still starting a moment; tells of it."""
+        await self.servers.ready(self._parts.server_wait_s, self.notice)
+
+    async def say(
+        self, text: str, typed: str | None = None, *, given: str | None = None
+    ) -> TurnOutcome:
         """Run one turn of the conversation.
 
-        With `given` the text is not a person's: `given` goes along, and no file that it names.
+        `typed` is what of `text` the person wrote themselves, all of it by default: only there an
+        `@path` hands over a file (R30). With `given` the text is not a person's: `given` goes
+        along, and no file that it names.
         """
+        await self.wait_for_servers()
         await self.look_again()
         schemas = json.dumps(self.registry.wire())
         self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
@@ -145,7 +162,10 @@ class Chat:
             return self._not_sent(error)
         self._parts.context.tell_jobs(self.jobs.take_news())
         context = await self._parts.context.take(
-            text, first=not self.conversation.messages, tell=self.notice, given=given
+            text if typed is None else typed,
+            first=not self.conversation.messages,
+            tell=self.notice,
+            given=given,
         )
         self._parts.files.begin(self.session.id, text)
         try:
@@ -225,11 +245,12 @@ class Chat:
         return f"Session {session.id} goes on after {turns} of your messages."
 
     async def aclose(self) -> None:
-        """Stop what runs in the background; close the model's connections and the journal."""
+        """Stop what runs in the background; close servers, connections and the journal."""
         stopped = await self.jobs.stop_all()
         if stopped:
             self.notice(f"{stopped} job{'s' * (stopped > 1)} in the background stopped")
         await self._parts.files.aclose()
+        await self.servers.close()
         self.session.journal.close()
         if self._model is not None:
             await self._model.aclose()

@@ -37,6 +37,7 @@ COMMANDS = {
     "permissions": Command(
         "agent.permissions_command", "show and change permission rules, check a command"
     ),
+    "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),
     "help": Command("agent.help_command", "pages about tools and permissions", True),
@@ -80,7 +81,8 @@ def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
         return int(module.main(arguments, sys.stdout))
     from agent.parser import Parser
 
-    parser = Parser(prog=f"opta {name}", description=f"{COMMANDS[name].help.capitalize()}.")
+    help_ = COMMANDS[name].help
+    parser = Parser(prog=f"opta {name}", description=f"{help_[0].upper()}{help_[1:]}.")
     parser.set_defaults(version_text=version)
     module.configure(parser)
     implied = COMMANDS[name].implied

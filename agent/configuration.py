@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent import log
 from agent.errors import USAGE, UserError
+from agent.project import ProjectTrust
 from agent.redaction import Redactor, configured_secrets
 from agent.settings import Settings, SettingsError, load_settings
 from tools import storage
@@ -24,6 +25,7 @@ from tools.permissions.trust import (
 )
 from tools.sources.codex_config import PROJECT_FILES, user_config
 from tools.sources.files import SEVERAL, tool_places
+from tools.sources.mcp.files import Configured, read_configured
 
 if TYPE_CHECKING:
     from tools.engine.isolation.choice import Isolation
@@ -128,3 +130,17 @@ def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path
         project, storage.config_dir(), storage.global_dir(),
         home=Path.home(), codex_config=codex_file,
     )  # fmt: skip
+
+
+def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
+    """Return the MCP servers that are configured now; those of the project only while trusted."""
+    if not settings.mcp_enabled:
+        return Configured()
+    project = trust.root if trust.level.runs else None
+    own = [
+        (Scope.USER, storage.config_dir() / "config.yml"),
+        (Scope.GLOBAL, storage.global_dir() / "config.yml"),
+    ]
+    return read_configured(
+        project, own, os.environ, secrets=[settings.api_key_env], holds=trust.holds
+    )

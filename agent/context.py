@@ -14,6 +14,9 @@ from agent.journal import BY_PERSON
 from tools.definition import ToolCall, ToolResult
 from tools.events import Emit
 from tools.executor import ToolExecutor
+from tools.sources.mcp.calls import find_server
+from tools.sources.mcp.catalog import READ_RESOURCE
+from tools.sources.mcp.servers import McpServers
 
 MENTION = re.compile(r"(?<!\S)@(?:\"([^\"\n]+)\"|(\S+))")
 """A file named in a message: `@src/app.py`, or `@"a name with blanks"`."""
@@ -26,9 +29,14 @@ class MessageContext:
     """Collects what belongs to the person's next message."""
 
     def __init__(
-        self, root: Path, executor: ToolExecutor, instructions: ProjectInstructions
+        self,
+        root: Path,
+        executor: ToolExecutor,
+        instructions: ProjectInstructions,
+        servers: McpServers,
     ) -> None:
         self._root = root
+        self._servers = servers
         self._executor = executor
         self._instructions = instructions
         self._waiting: list[str] = []
@@ -93,13 +101,23 @@ class MessageContext:
     async def _attached(self, path: str, tell: Callable[[str], None]) -> str:
         """Read a file the person named as the read tool would; nothing where there is none."""
         if not (self._root / path).is_file():
-            return ""
+            resource = find_server(path, self._servers)
+            return await self._attached_resource(*resource, tell) if resource else ""
         result = await self._call("read_file", lambda event: None, path=path)
         if not result.success:
             tell(f"{path} is not attached: {result.text}")
             return ""
         tell(f"attached {path} ({_lines(result.text)})")
         return f'<file path="{path}">\n{result.text}\n</file>'
+
+    async def _attached_resource(self, server: str, uri: str, tell: Callable[[str], None]) -> str:
+        """Read a resource of an MCP server that the person named: `@server:uri`."""
+        result = await self._call(READ_RESOURCE, lambda event: None, server=server, uri=uri)
+        if not result.success:
+            tell(f"{server}:{uri} is not attached: {result.text}")
+            return ""
+        tell(f"attached {server}:{uri}")
+        return f'<resource server="{server}" uri="{uri}">\n{result.text}\n</resource>'
 
     async def _call(self, tool: str, emit: Emit, **arguments: str | bool) -> ToolResult:
         call = ToolCall(f"{BY_PERSON}{uuid.uuid4().hex[:8]}", tool, json.dumps(arguments))

@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,9 +151,11 @@ class Port:
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """The slash commands."""
+        from agent.mcp_chat import prompt_commands
         from agent.slash import COMMANDS
 
-        return [(command.name, command.help) for command in COMMANDS]
+        prompts = [] if self.chat is None else prompt_commands(self.chat.servers)
+        return [(command.name, command.help) for command in COMMANDS] + prompts
 
     def goodbye(self) -> str:
         """The way back into this session."""
@@ -164,12 +167,16 @@ class Port:
         return self.chat
 
     def _open(self, chat: Chat, opened: Callable[[Chat], None]) -> None:
+        from agent.ui.elicitation import answer_for_server
+
         try:
             opened(chat)
         except Exception as error:
             self._fail(error)
         else:
             self.chat = chat
+            chat.servers.elicit = partial(answer_for_server, self.repl)
+            chat.servers.start()
             self._ready.set()
             self.repl.refresh()
 

@@ -85,6 +85,8 @@ class Settings:
     load_custom_tools: bool
     max_execution_ms: int | None
     max_custom_tools: int
+    mcp_enabled: bool
+    max_mcp_tools: int
     config_home: str
     config_file: str
     profile: str
@@ -102,6 +104,7 @@ class Settings:
         return ToolSettings(
             switches=dict(self.switches),
             max_custom=self.max_custom_tools,
+            max_served=self.max_mcp_tools,
             load_custom=self.load_custom_tools,
             max_execution_ms=self.max_execution_ms,
         )
@@ -206,10 +209,10 @@ class _FileReader:
                 continue
             if name == "tools":
                 self._read_tools(value, path)
-            elif name == "permissions":
+            elif name in ("permissions", "mcp"):
                 self._need_mapping(value, path)
-                for sub, rules in value.items():
-                    self._read_key(f"permissions.{sub}", rules, (*path, sub))
+                for sub, inner in value.items():
+                    self._read_key(f"{name}.{sub}", inner, (*path, sub))
             else:
                 self._read_key(name, value, path)
 
@@ -491,6 +494,8 @@ def _settings(
         load_custom_tools=get("tools.autoLoadCustomTools"),
         max_execution_ms=get("tools.maxExecutionTime"),
         max_custom_tools=get("tools.maxCustomTools"),
+        mcp_enabled=get("mcp.enabled"),
+        max_mcp_tools=get("mcp.maxTools"),
         config_home=get("config_home"),
         config_file=get("config_file"),
         profile=get("profile"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,46 @@ def _relative(text: str, root: Path) -> str:
         if text.startswith(f"{subject}{root}/"):
             return subject + text[len(f"{subject}{root}/") :]
     return text
+
+
+def set_mcp_server(name: str, entry: Mapping[str, Any] | None, project: Path | None) -> Path:
+    """Store an MCP server, or remove it with `entry` None; return the file that was written.
+
+    That is the user's own file, or with `project` the `.mcp.json` there. Raises
+    SettingsWriteError, and KeyError where there is nothing to remove.
+    """
+
+    def edit(data: Any) -> None:
+        servers = _below(data, "mcpServers")
+        if entry is None:
+            del servers[name]
+        else:
+            servers[name] = dict(entry)
+
+    try:
+        return _edit_user_file(edit) if project is None else _edit_mcp_json(project, edit)
+    except (storage.StorageError, ProjectFileError, SettingsError) as error:
+        raise SettingsWriteError(str(error)) from error
+
+
+def _edit_mcp_json(project: Path, edit: _Edit) -> Path:
+    root = project.resolve()
+    path = root / ".mcp.json"
+    old = read_project_file(root, ".mcp.json")
+    try:
+        data = (parse(old, path).data if old else None) or {}
+        if not isinstance(data, dict):
+            raise SettingsError(f"{path} cannot be changed: it holds no JSON object")
+        edit(data)
+    except (DocumentError, TypeError) as error:
+        raise SettingsError(f"{path} cannot be changed: {error}") from error
+    mode = path.stat().st_mode & 0o777 if old is not None else 0o644
+    root_mode = root.stat().st_mode & 0o7777
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    storage.write_private(path, f"{text}\n".encode(), below=root)
+    path.chmod(mode)
+    root.chmod(root_mode)
+    return path
 
 
 def _others(report: Any) -> list[tuple[str, str]]:

@@ -183,6 +183,9 @@ _ALL = (
         limit=True,
     ),
     Key("tools.maxCustomTools", Kind.INTEGER, 10, "custom tools the model may see"),
+    Key("mcpServers", Kind.MAPPING, {}, "MCP servers: see mcp.md"),
+    Key("mcp.enabled", Kind.SWITCH, True, "connect to the configured MCP servers"),
+    Key("mcp.maxTools", Kind.INTEGER, 100, "tools of MCP servers the model may see"),
     Key(
         "config_home", Kind.TEXT, "", "directory whose config.toml has custom tools of Codex",
         flag="--config-home", file=False,

@@ -11,12 +11,14 @@ from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
 from tools.definition import ToolError
 from tools.files.versions import VersionsError
-from tools.formats import CODEX
 from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
 
 if TYPE_CHECKING:
     from agent.chat import Chat
+
+PROMPT = re.compile(r"mcp__[A-Za-z0-9_-]+?__[\w.-]+")
+"""A prompt of an MCP server, typed as a command."""
 
 Handler: TypeAlias = Callable[["Chat", str], Awaitable[str]]
 
@@ -37,7 +39,7 @@ class SlashCommand:
 
 def is_command(text: str) -> bool:
     """Tell whether a line typed is a slash command; `//` and paths such as `/etc/hosts` are not."""
-    return re.fullmatch(r"/[a-z]*(\s[^\n]*)?", text) is not None
+    return re.fullmatch(rf"/(?:[a-z]*|{PROMPT.pattern})(\s[^\n]*)?", text) is not None
 
 
 async def run(chat: Chat, text: str) -> str:
@@ -46,6 +48,8 @@ async def run(chat: Chat, text: str) -> str:
     Raises LeaveChat for `/exit`, and UserError.
     """
     name, _, rest = text[1:].strip().partition(" ")
+    if PROMPT.fullmatch(name):
+        return await _prompt(chat, name, rest)
     command = find(name)
     if command is None:
         return f"There is no command /{name}. /help lists them."
@@ -62,12 +66,25 @@ def find(name: str) -> SlashCommand | None:
     return next((command for command in COMMANDS if command.name == name), None)
 
 
+async def _prompt(chat: Chat, name: str, rest: str) -> str:
+    """Send the text of a server's prompt as the person's message."""
+    from agent.mcp_chat import prompt_message
+
+    await chat.wait_for_servers()
+    try:
+        text = await prompt_message(chat.servers, name, rest)
+    except ToolError as error:
+        return str(error)
+    await chat.say(text, typed=rest)
+    return ""
+
+
 async def _help(chat: Chat, _: str) -> str:
     width = max(len(f"/{c.name} {c.arguments}".rstrip()) for c in COMMANDS)
     lines = [f"{f'/{c.name} {c.arguments}'.rstrip():<{width}}  {c.help}" for c in COMMANDS]
     keys = [
         "!command      run a command yourself; the model sees its output with your next message",
-        "@path         give the model a file with your message",
+        "@path         give the model a file with your message; @server:uri a resource of MCP",
         "Alt-Enter     new line (also Ctrl-J)      Ctrl-G   write in your editor",
         "Shift-Tab     next mode: ask, accept-edits, auto-sandbox, plan",
         "Up, Ctrl-R    earlier messages            Esc, Ctrl-C  stop the model",
@@ -128,24 +145,10 @@ def _permissions_overview(chat: Chat) -> str:
 
 
 async def _mcp(chat: Chat, rest: str) -> str:
-    if rest.split() not in ([], ["list"], ["list", "tools"]):
-        return f"/mcp does not know {rest!r}; it takes list tools."
+    from agent.mcp_chat import run_mcp
+
     await chat.look_again()
-    tools = [entry for entry in chat.registry.entries() if entry.definition.origin.format == CODEX]
-    lines = ["MCP servers: none is configured; this version connects to none."]
-    lines += ["Tools of config.toml, which need no server:" if tools else _NO_CONFIG_TOOLS]
-    width = max((len(entry.definition.name) for entry in tools), default=0)
-    for entry in tools:
-        tool = entry.definition
-        off = "" if entry.enabled else f" (off: {entry.reason})"
-        lines.append(f"  {tool.name:<{width}}  {' '.join(tool.description.split())}{off}")
-    return "\n".join(lines)
-
-
-_NO_CONFIG_TOOLS = (
-    "Tools of config.toml: none. A table [custom_tools.NAME] in .opta/config.toml or "
-    "~/.codex/config.toml makes one."
-)
+    return await run_mcp(chat, rest.split())
 
 
 async def _clear(chat: Chat, _: str) -> str:
@@ -223,7 +226,9 @@ COMMANDS: tuple[SlashCommand, ...] = (
         _tools,
         "[list|enable|disable|info|tokens]",
     ),
-    SlashCommand("mcp", "list the tools of config.toml", _mcp, "[list tools]"),
+    SlashCommand(
+        "mcp", "show MCP servers and their tools", _mcp, "[NAME|list tools|accept|restart]"
+    ),
     SlashCommand("model", "show the model, or use another", _model, "[NAME]"),
     SlashCommand(
         "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|allow|…]"

@@ -38,6 +38,22 @@ def prompt(bench: Bench) -> list[Figure]:
     return [Figure("first prompt that takes keys", "ms", None, 1000 * median(times), 150)]
 
 
+def mcp(bench: Bench) -> list[Figure]:
+    """Ten servers that are slow to start must not be noticed before the first prompt."""
+    with_servers = bench.directory / "with-servers"
+    with_servers.mkdir(exist_ok=True)
+    slow = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
+    servers = {f"server{number}": slow for number in range(10)}
+    (with_servers / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    times: dict[Path, list[float]] = {bench.directory / "project": [], with_servers: []}
+    for _ in range(bench.runs):
+        for directory, seconds in times.items():
+            taken = measure.first_prompt([OPTA, "--trust"], bench.environment(), directory)
+            seconds.append(1000 * taken)
+    without, ten = map(median, times.values())
+    return [Figure("first prompt, ten MCP servers against none", "ms", without, ten, 1.1 * without)]
+
+
 def hello(bench: Bench) -> list[Figure]:
     floor, opta = (bench.wall(client, "hello") for client in CLIENTS)
     return [Figure("hello", "s", floor, opta, 0.25)]
@@ -106,7 +122,7 @@ def tokens(bench: Bench) -> list[Figure]:
 FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
     function.__name__: function
     for function in (
-        version, prompt, hello, loop50, stream, par8, bigout, long300, specloop, tokens,
+        version, prompt, mcp, hello, loop50, stream, par8, bigout, long300, specloop, tokens,
         tool_figures.toolstep, tool_figures.toolrun, tool_figures.toolfiles,
         tool_figures.toolplan, tool_figures.tooloutput, trust.trustcheck,
     )

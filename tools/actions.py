@@ -1,4 +1,4 @@
-"""What a tool does when it is called: built-in code, a plan of steps, or another tool."""
+"""What a tool does when it is called: built-in code, a plan of steps, another tool, a server."""
 
 from __future__ import annotations
 
@@ -185,7 +185,15 @@ class AliasAction:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-Action: TypeAlias = BuiltinAction | PlanAction | AliasAction
+@dataclass(frozen=True, slots=True)
+class McpAction:
+    """Calls a tool of an MCP server; `tool` is the name the server gave it."""
+
+    server: str
+    tool: str
+
+
+Action: TypeAlias = BuiltinAction | PlanAction | AliasAction | McpAction
 
 
 def shells_of(command: Command) -> tuple[Shell, ...]:

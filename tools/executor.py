@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.actions import BuiltinAction
+from tools.actions import BuiltinAction, McpAction
 from tools.builtin.command_paths import guarded
 from tools.builtin.command_secrets import named_secrets, secrets_of_values
 from tools.builtin.kit import Builtin, Services
@@ -162,6 +162,8 @@ class ToolExecutor:
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
+        if isinstance(resolved.tool.action, McpAction):
+            return self._services.prepare_served(resolved)
         plan = prepare_plan(
             resolved,
             Setting(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tools.actions import McpAction
 from tools.definition import JsonObject, Source, ToolDefinition, wire_name
 from tools.formats.problems import ToolProblem, shown_path
 
@@ -18,6 +19,9 @@ SETTING_NAMES = frozenset(
 
 SESSION_NAMES = frozenset({"task_add", "task_status", "task_list", "session_complete"})
 """Names that belong to the tools of a session (X13)."""
+
+SHOWN_NAMES = 20
+"""How many names a warning lists."""
 
 MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
@@ -37,12 +41,13 @@ class ToolSettings:
     """What the settings say of tools.
 
     `switches` maps tool names to on or off; `max_custom` is how many custom tools the model may
-    see (X3); `load_custom` False leaves all tool files unread (E81); `max_execution_ms` caps the
-    timeout of every tool that has one (X8).
+    see (X3), `max_served` how many of MCP servers; `load_custom` False leaves all tool files
+    unread (E81); `max_execution_ms` caps the timeout of every tool that has one (X8).
     """
 
     switches: Mapping[str, bool]
     max_custom: int = 10
+    max_served: int = 100
     load_custom: bool = True
     max_execution_ms: int | None = None
 
@@ -61,14 +66,18 @@ class ToolRegistry:
         load_custom: Callable[[], tuple[list[ToolDefinition], list[ToolProblem]]],
         settings: ToolSettings,
         save_switch: Callable[[str, bool], Path | None],
+        load_served: Callable[[], list[ToolDefinition]] = list,
     ) -> None:
         """Make a registry.
 
         `load_custom` returns definitions in the order of precedence, nearest scope first.
         `save_switch` stores a switch for later runs, returns the file and may raise OSError.
+        `load_served` returns the tools that MCP servers offer now.
         """
         self._builtins = sorted(builtins, key=lambda tool: tool.name)
         self._load_custom = load_custom
+        self._load_served = load_served
+        self._served: list[ToolDefinition] = []
         self._settings = settings
         self._switches = dict(settings.switches)
         self._save_switch = save_switch
@@ -158,9 +167,10 @@ class ToolRegistry:
 
     def _load(self) -> None:
         loaded = self._load_custom() if self._settings.load_custom else ([], [])
-        if loaded == self._loaded:
+        served = self._load_served()
+        if loaded == self._loaded and served == self._served:
             return
-        self._loaded = loaded
+        self._loaded, self._served = loaded, served
         definitions, problems = loaded
         self._custom, conflicts = without_conflicts(definitions, wire_names(self._builtins))
         cap = self._settings.max_execution_ms
@@ -173,11 +183,19 @@ class ToolRegistry:
     def _build(self) -> None:
         """Decide what is on and prepare the lookups."""
         builtins = [self._entry(tool) for tool in self._builtins]
-        custom, over = self._limited([self._entry(tool) for tool in self._custom])
-        self._entries = (*builtins, *custom)
+        settings = self._settings
+        served, unserved = _limited(
+            [self._entry(tool) for tool in self._served], settings.max_served, "MCP tools"
+        )
+        custom, over = _limited(
+            [self._entry(tool) for tool in self._custom], settings.max_custom, "custom tools"
+        )
+        self._entries = (*builtins, *served, *custom)
         self._names = _by_name(self._entries)
         self._wire = tuple(entry.definition.wire for entry in self._entries if entry.enabled)
         problems = [*self._file_problems, *self._budget_warnings(len(custom), over)]
+        if unserved:
+            problems.append(_too_many(unserved, settings.max_served, "MCP tools"))
         # Warnings about all tools together have no path and come last.
         self._problems = tuple(sorted(problems, key=lambda p: (p.path is None, str(p.path))))
 
@@ -193,36 +211,44 @@ class ToolRegistry:
             tool, False, "disabled in its file" if tool.origin.path else "off by default"
         )
 
-    def _limited(self, entries: Sequence[ToolEntry]) -> tuple[list[ToolEntry], list[str]]:
-        """Turn off what is over the limit, by scope, then name (X3); return also those names."""
-        limit = self._settings.max_custom
-        scopes = list(dict.fromkeys(entry.definition.origin.scope for entry in entries))
-        wanted = sorted(
-            (entry.definition for entry in entries if entry.enabled),
-            key=lambda tool: (scopes.index(tool.origin.scope), tool.name),
-        )
-        over = [tool.name for tool in wanted[limit:]]
-        off = frozenset(over)
-        reason = f"over the limit of {limit} custom tools"
-        limited = [
-            replace(entry, enabled=False, reason=reason) if entry.definition.name in off else entry
-            for entry in entries
-        ]
-        return limited, over
-
     def _budget_warnings(self, count: int, over: Sequence[str]) -> list[ToolProblem]:
         warnings = []
         if over:
-            warnings.append(ToolProblem(
-                None, f"over the limit of {self._settings.max_custom} custom tools, not offered to "
-                f"the model: {', '.join(over)}", hint="/tools disable others first", warning=True,
-            ))  # fmt: skip
+            warnings.append(_too_many(over, self._settings.max_custom, "custom tools"))
         if count > MANY_TOOLS:
             warnings.append(ToolProblem(
                 None, f"{count} custom tools are loaded: each one offered to the model costs "
                 "tokens in every request", hint="see /tools tokens", warning=True,
             ))  # fmt: skip
         return warnings
+
+
+def _limited(
+    entries: Sequence[ToolEntry], limit: int, noun: str
+) -> tuple[list[ToolEntry], list[str]]:
+    """Turn off what is over the limit, by scope, then name (X3); return also those names."""
+    scopes = list(dict.fromkeys(entry.definition.origin.scope for entry in entries))
+    wanted = sorted(
+        (entry.definition for entry in entries if entry.enabled),
+        key=lambda tool: (scopes.index(tool.origin.scope), tool.name),
+    )
+    over = [tool.name for tool in wanted[limit:]]
+    names = frozenset(over)
+    reason = f"over the limit of {limit} {noun}"
+    limited = [
+        replace(entry, enabled=False, reason=reason) if entry.definition.name in names else entry
+        for entry in entries
+    ]
+    return limited, over
+
+
+def _too_many(over: Sequence[str], limit: int, noun: str) -> ToolProblem:
+    shown = ", ".join(over[:SHOWN_NAMES])
+    rest = f" and {len(over) - SHOWN_NAMES} more" if len(over) > SHOWN_NAMES else ""
+    return ToolProblem(
+        None, f"over the limit of {limit} {noun}, not offered to the model: {shown}{rest}",
+        hint="/tools disable others first", warning=True,
+    )  # fmt: skip
 
 
 def _by_name(entries: Iterable[ToolEntry]) -> dict[str, ToolEntry]:
@@ -239,6 +265,9 @@ def _by_name(entries: Iterable[ToolEntry]) -> dict[str, ToolEntry]:
 
 def other_names(tool: ToolDefinition) -> tuple[str, ...]:
     """Return what a tool answers to besides its own name (X12, X27)."""
+    if isinstance(tool.action, McpAction):
+        # As other programs spell it.
+        return (tool.wire_name, wire_name(f"mcp__{tool.action.server}__{tool.action.tool}"))
     if tool.origin.source is not Source.CUSTOM:
         return (tool.wire_name,)
     return (tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")

@@ -77,6 +77,7 @@ class Activity:
             self._since = time.monotonic()
 
 
+WAITING_FOR_ANSWER = "waiting for your answer (Enter: send, Esc: none)"
 WAITING = "waiting for your reason (Enter: send, empty to go back, Esc: no)"
 """Stands in place of the line while it is the person who is waited for."""
 

@@ -15,13 +15,19 @@ from tools.permissions.gate import Answer, Choice, PermissionRequest
 
 T = TypeVar("T")
 
+WHY_NOT = "Why not?"
+
 
 class Questions:
-    """Asks one question at a time; `changed` is called when one opens or closes."""
+    """Asks one question at a time; `changed` is called when one opens or closes.
+
+    `asked` is what the words that are typed answer.
+    """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.menu: Menu[Any] | None = None
         self.words = Buffer(multiline=False)
+        self.asked = WHY_NOT
         self._answer: asyncio.Future[str | None] | None = None
         self._changed = changed
 
@@ -95,8 +101,14 @@ class Questions:
                     show_all()
                     show_all = None
 
-    def _open_words(self) -> None:
+    async def ask_words(self, question: str) -> str | None:
+        """Return a line of words, None for Esc."""
+        self._open_words(question)
+        return await self._take_words()
+
+    def _open_words(self, question: str = WHY_NOT) -> None:
         self.menu = None
+        self.asked = question
         self._answer = asyncio.get_running_loop().create_future()
         self.words.reset()
         self._changed()

@@ -161,6 +161,12 @@ class Repl:
             menu: Menu[T | None] = Menu([("class:question", question)], options, cancelled=None)
             return await self._questions.open(menu)
 
+    async def ask_words(self, question: str) -> str | None:
+        """Let the person type one line; None when they press Esc."""
+        async with self._asking:
+            self._print_pending()
+            return await self._questions.ask_words(question)
+
     def _build(self, port: ChatPort) -> None:
         self._port = port
         self._control = Control(
@@ -189,12 +195,7 @@ class Repl:
     def _painted(self, _: object) -> None:
         assert self._screen is not None
         self._screen.app.after_render -= self._painted
-        threading.Thread(target=self._import_late, daemon=True).start()
-
-    def _import_late(self) -> None:
-        if self._warm_up is not None:
-            self._warm_up()
-        import agent.ui.markdown  # noqa: F401
+        threading.Thread(target=_import_late, args=(self._warm_up,), daemon=True).start()
 
     def _turn_started(self, text: str) -> None:
         self._transcript.user(text)
@@ -257,3 +258,9 @@ class Repl:
         if way_back := port.goodbye():
             text += f"{way_back}\n"
         self._screen.print_above(text)
+
+
+def _import_late(warm_up: Callable[[], None] | None) -> None:
+    if warm_up is not None:
+        warm_up()
+    import agent.ui.markdown  # noqa: F401

@@ -77,8 +77,8 @@ class Screen:
         self._questions = view.questions
         search = SearchToolbar()
         self._panel_window = lines_window(view.panel, focusable=True)
-        self._text_window = _input(text, "> ", search)
-        self._words_window = _input(words, "Why not? ", None)
+        self._text_window = _input(text, lambda: "> ", search)
+        self._words_window = _input(words, lambda: f"{view.questions.asked} ", None)
         body = HSplit(
             [
                 lines_window(view.live),
@@ -230,9 +230,10 @@ def _without_last_newline(parts: StyleAndTextTuples) -> StyleAndTextTuples:
     return [*parts[:-1], (style, text.removesuffix("\n"))]
 
 
-def _input(buffer: Buffer, mark: str, search: SearchToolbar | None) -> Window:
+def _input(buffer: Buffer, mark: Callable[[], str], search: SearchToolbar | None) -> Window:
     def prefix(line: int, wrapped: int) -> StyleAndTextTuples:
-        return [("class:prompt", mark if line == wrapped == 0 else " " * len(mark))]
+        shown = mark()
+        return [("class:prompt", shown if line == wrapped == 0 else " " * len(shown))]
 
     control = BufferControl(
         buffer, search_buffer_control=search.control if search else None, preview_search=True

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from agent.ui.activity import WAITING, Activity, shorten, toolbar
+from agent.ui.activity import WAITING, WAITING_FOR_ANSWER, Activity, shorten, toolbar
 from agent.ui.control import Control
 from agent.ui.port import ChatPort
-from agent.ui.questions import Questions
+from agent.ui.questions import WHY_NOT, Questions
 from agent.ui.transcript import Transcript
 from agent.ui.turns import Turns
 
@@ -57,7 +57,8 @@ class View:
 
     def _doing(self, columns: int) -> str:
         if self.questions.is_answering():
-            return shorten(WAITING, columns)
+            why_not = self.questions.asked == WHY_NOT
+            return shorten(WAITING if why_not else WAITING_FOR_ANSWER, columns)
         return self._activity.line(columns) if self._turns.stoppable else "stopping"
 
     def panel(self, columns: int, rows: int) -> StyleAndTextTuples:

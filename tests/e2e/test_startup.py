@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.mcp_session import entry
 from tests.support.model_server import ModelServer, call, say
 from tests.support.terminal import Terminal, needs_tmux
 
 HEAVY = frozenset(
-    ["asyncio", "httpx2", "jsonschema_rs", "pathspec", "prompt_toolkit", "pygments", "rich",
+    ["asyncio", "httpx2", "jsonschema_rs", "mcp", "pathspec", "prompt_toolkit", "pygments", "rich",
      "ruamel", "ssl", "tiktoken", "tree_sitter", "tree_sitter_bash", "yaml"]
 )  # fmt: skip
 
@@ -74,7 +76,10 @@ def test_one_job_loads_neither_the_screen_nor_the_token_counter(monkeypatch, tmp
 
 
 @needs_tmux
-def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait():
+@pytest.mark.parametrize("servers", [0, 10])
+def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait(servers):
+    configured = {f"server{n}": entry("hang") for n in range(servers)}
+    Path(".mcp.json").write_text(json.dumps({"mcpServers": configured}))
     environment = {"PYTHONPROFILEIMPORTTIME": "1", "OPTA_MODEL": "m", "OPENAI_API_KEY": "k"}
     opta = Path(sys.executable).parent / "opta"
     with Terminal([opta, "--trust"], columns=120, env=environment) as terminal:
@@ -83,7 +88,22 @@ def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait():
     loaded = set(re.findall(r"\| +(\w+)\r?$", before_paint, re.MULTILINE))
     assert {"argparse", "prompt_toolkit"} <= loaded
     late = {
-        "httpx2", "jsonschema_rs", "pathspec", "rich", "ruamel", "tiktoken", "tree_sitter",
+        "httpx2", "jsonschema_rs", "mcp", "pathspec", "rich", "ruamel", "tiktoken", "tree_sitter",
         "tree_sitter_bash",
     }  # fmt: skip
     assert sorted(loaded & late) == []
+    assert "tools.sources.mcp" not in before_paint
+
+
+def test_without_a_server_the_sdk_of_mcp_is_never_loaded(monkeypatch):
+    with ModelServer([say("Done.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        assert "mcp" not in modules_of(RUN, "-p", "go", "--model", "m")
+
+
+def test_listing_servers_connects_to_none_and_loads_no_sdk(tmp_path):
+    record = tmp_path / "record"
+    Path(".mcp.json").write_text(json.dumps({"mcpServers": {"ok": entry("ok", record)}}))
+    loaded = modules_of(RUN, "mcp", "list", "--trust")
+    assert sorted(loaded & {"mcp", "httpx2", "prompt_toolkit", "rich"}) == []
+    assert not record.exists()

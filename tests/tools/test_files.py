@@ -324,8 +324,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_rubbish(bench):
     script = (
         "import resource, signal, sys\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        # Modules are imported first: the limit would cut what Python caches of them.
         f"{WRITER_SETUP}\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n    workspace.write(mint(call, 't'), call, path, b'n' * 5000)\n"
         "except FileProblem as error:\n    print(error)\n"
     )

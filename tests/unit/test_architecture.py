@@ -63,6 +63,7 @@ LAYERS = (
     ("agent.ui",),
     ("agent.configuration", "agent.project"),
     ("agent.chat",),
+    ("agent.mcp_chat",),
     ("agent.slash",),
     ("agent.spec_loop",),
     ("agent.ui.loop_view",),
@@ -75,6 +76,7 @@ LAYERS = (
         "agent.tools_command",
     ),
     ("agent.doctor", "agent.doctor_command"),
+    ("agent.mcp_command",),
     ("agent.help_command",),
     ("agent.loop_report", "agent.loop_run"),
     ("agent.loop_command",),
@@ -96,13 +98,15 @@ DATA = ("agent/demo/project", "agent/data")
 
 STARTS_PROCESSES = {
     "tools.engine.process": "runs what was granted",
-    "tools.engine.group": "ends what that started",
+    "tools.engine.service": "runs MCP servers that were granted",
+    "tools.engine.group": "ends what those started",
     "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
     "tools.engine.isolation.launcher": "confines itself and becomes the program it was given",
     "tools.engine.isolation.proof": "tries what this machine can enforce, with opta's own program",
     "tools.engine.isolation.memory": "tries memory limits, with head and tail",
     "tools.engine.isolation.container": "removes the container of a call that was stopped",
     "agent.ui.editor": "opens the person's editor, at the person's command",
+    "agent.ui.browser": "shows an address that the person agreed to visit",
 }
 WRITES_FILES = {
     "tools.files.workspace": "writes what was granted",
@@ -120,8 +124,8 @@ WRITES_FILES = {
 }
 GUARDED = {
     "tools.files.directory": ("tools.files.workspace", "tools.files.walk"),
-    "tools.engine.group": ("tools.engine.process",),
-    "tools.engine.isolation.enter": ("tools.engine.process",),
+    "tools.engine.group": ("tools.engine.process", "tools.engine.service"),
+    "tools.engine.isolation.enter": ("tools.engine.process", "tools.engine.service"),
 }
 """Modules that act without asking for a grant, and who may use them because they do ask."""
 
@@ -139,6 +143,7 @@ TALKS_TO_TERMINAL = {
     "agent.loop_run": "opta loop",
     "agent.interactive": "the chat",
     "agent.sessions_command": "opta sessions",
+    "agent.mcp_command": "opta mcp",
     "agent.tool_command": "opta tool",
     "agent.tools_command": "opta tools",
     "tools.commands": "the same things by hand",
@@ -146,11 +151,14 @@ TALKS_TO_TERMINAL = {
 USES_NETWORK = {
     "agent.model": "the model client",
     "tools.engine.isolation.inside": "tries whether a sandbox has one",
+    "tools.sources.mcp.http": "servers that have an address",
+    "tools.sources.mcp.login": "logins to them",
 }
 
 HEAVY = {
     "httpx2": ("agent.model",),
     "jsonschema_rs": (),
+    "mcp": (),
     "pathspec": (),
     "prompt_toolkit": ("agent.ui",),
     "pygments": (),
@@ -171,7 +179,7 @@ PROCESS_CALLS = re.compile(
     r"|(.*\.)?create_subprocess_(exec|shell)|(.*\.)?subprocess_(exec|shell)"
     r"|(.*\.)?ProcessPoolExecutor"
 )
-PROCESS_MODULES = frozenset({"subprocess", "pty", "multiprocessing", "ctypes"})
+PROCESS_MODULES = frozenset({"subprocess", "pty", "multiprocessing", "ctypes", "webbrowser"})
 WRITE_CALLS = re.compile(
     r"os\.(replace|rename|renames|remove|unlink|rmdir|removedirs|mkdir|makedirs|mkfifo|chmod|chown"
     r"|symlink|link|truncate|write|utime)"
@@ -180,7 +188,9 @@ WRITE_CALLS = re.compile(
     r"|.*\.(write_text|write_bytes|unlink|rmdir|mkdir|touch|chmod|symlink_to|hardlink_to)"
 )
 WRITE_FLAGS = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
-NETWORK_MODULES = frozenset({"httpx2", "socket", "ssl", "urllib.request", "http.client"})
+NETWORK_MODULES = frozenset(
+    {"httpx2", "socket", "ssl", "urllib.request", "http.client", "mcp.client.streamable_http"}
+)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ from tools.permissions.rules import RuleSet
 if TYPE_CHECKING:
     from tools.engine.jobs import Jobs
 
+
+def _not_served(call: ResolvedCall) -> Invocation:
+    raise ToolError(f"{call.tool.name} belongs to an MCP server, and none is connected here.")
+
+
 Prepare: TypeAlias = Callable[[ResolvedCall, "Services"], Invocation]
 
 
@@ -43,7 +48,7 @@ class Services:
     (`tools.maxExecutionTime`, X8). `isolation` chooses what processes run behind; without one
     commands run as the user, and a tool that asks for more is refused. `masker` hides opta's own
     secrets in what processes print (R39). `jobs` are calls in the background, None where nobody
-    stays to read them.
+    stays to read them. `prepare_served` prepares calls of tools of MCP servers.
     """
 
     workspace: Workspace
@@ -53,6 +58,7 @@ class Services:
     isolation: Isolation | None = None
     masker: Masker = field(default_factory=Masker)
     jobs: Jobs | None = None
+    prepare_served: Callable[[ResolvedCall], Invocation] = _not_served
 
     def in_background(self, invocation: Invocation) -> Invocation:
         """Return the call as a job. Raises ToolError where there can be none."""

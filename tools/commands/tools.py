@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from tools.cost import CostMeter, Form, list_tokens
-from tools.definition import Source
+from tools.definition import JsonObject, Source
 from tools.engine.output import visible
 from tools.formats.problems import shown_path
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
@@ -175,6 +175,10 @@ class ToolsCommand:
         if action == "info":
             return self._info(entry)
         return self._switch(entry, action == "enable")
+
+    def tokens_of(self, wire: Sequence[JsonObject]) -> int:
+        """Return what these schemas together add to a request."""
+        return sum(self._meter.measure(wire, self._form()).per_tool.values())
 
     def _rows(self) -> list[ToolRow]:
         entries = self._registry.entries()

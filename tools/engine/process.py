@@ -321,7 +321,7 @@ def _start(
             entered.leave()
         if isinstance(error, StorageError):
             raise ProcessStartError(f"Cannot confine {spec.argv[0]!r}: {error}") from error
-        raise ProcessStartError(_why_not_started(spec, error)) from error
+        raise ProcessStartError(why_not_started(spec, error)) from error
     finally:
         if entered is not None:
             entered.started()
@@ -347,7 +347,8 @@ def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:
     )
 
 
-def _why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:
+def why_not_started(spec: ProcessSpec, error: OSError | ValueError) -> str:
+    """Return one line that says what keeps a program from being started."""
     program = spec.argv[0]
     if not isinstance(error, OSError):
         reason = f"an argument or environment value is not valid ({error})"

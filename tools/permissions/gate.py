@@ -158,6 +158,15 @@ class PermissionGate:
             return _denied_by_rule(judgement.rule)
         return _allowed(call, invocation, how)
 
+    def authorise_configured(
+        self, call: ResolvedCall, invocation: Invocation, how: str
+    ) -> Decision:
+        """Allow what the person's own configuration starts, unless a deny rule speaks of it."""
+        judgement = self.rules.judge(call, invocation)
+        if judgement is not None and judgement.verdict is Verdict.DENY:
+            return _denied_by_rule(judgement.rule)
+        return _allowed(call, invocation, how)
+
     def _without_asking(
         self, call: ResolvedCall, invocation: Invocation, judgement: Judgement | None
     ) -> Decision | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
 
@@ -74,6 +75,7 @@ _SUBJECTS = {
     EffectKind.WRITE: "write_file",
     EffectKind.EXECUTE: "run_command",
     EffectKind.NETWORK: "",
+    EffectKind.SERVER: "",
 }
 _MODEST = frozenset({"tool:read", "tool:write"})
 
@@ -323,7 +325,7 @@ class _Table:
         for name in names if tool.origin.source is Source.CUSTOM else names[:2]:
             if name in self.names:
                 return self.names[name]
-        return self._of_tags(tool) or self._of_server(tool)
+        return self._of_tags(tool)
 
     def _of_tags(self, tool: ToolDefinition) -> Rule | None:
         tags = tool.metadata.get("tags")
@@ -332,12 +334,11 @@ class _Table:
                 return self.tags[tag]
         return None
 
-    def _of_server(self, tool: ToolDefinition) -> Rule | None:
-        if tool.origin.source is not Source.MCP:
-            return None
-        server = tool.metadata.get("server")
+    def _of_server(self, value: str) -> Rule | None:
+        """Return the rule for `server/tool`; without a tool, one for the whole server."""
+        server, _, tool = value.partition("/")
         for pattern, rule in self.servers:
-            if pattern.server in ("*", server) and pattern.tool in ("*", tool.name):
+            if pattern.server in ("*", server) and fnmatchcase(tool, pattern.tool):
                 return rule
         return None
 
@@ -347,6 +348,8 @@ class _Table:
     def _of_value(self, effect: Effect) -> Rule | None:
         if effect.kind is EffectKind.NETWORK:
             return self._of_host(effect.value)
+        if effect.kind is EffectKind.SERVER:
+            return self._of_server(effect.value)
         return self.rule_for_path(effect.kind, effect.value)
 
     def _of_host(self, host: str) -> Rule | None:

@@ -1,0 +1,289 @@
+"""`opta mcp …`: MCP servers by hand. Only `get --check` and `login` connect to one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from agent.configuration import mcp_configured, read_settings
+from agent.errors import FAILED, USAGE, UserError
+from agent.flags import add_project_flags
+from agent.project import project_root, trust_in
+from agent.settings_edit import SettingsWriteError, set_mcp_server
+from tools import storage
+from tools.definition import Scope
+from tools.engine.environment import child_environment
+from tools.engine.output import clean, visible
+from tools.formats.problems import shown_path
+from tools.permissions.gate import PermissionGate
+from tools.permissions.rules import RuleSet
+from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
+from tools.sources.mcp.files import Configured
+from tools.sources.mcp.log import read_log
+from tools.yamltext import Document
+
+_EPILOG = """\
+examples:
+  opta mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
+  opta mcp add github https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${TOKEN}'
+  opta mcp get files --check
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EPILOG
+    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def command(name: str, help_: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help_, description=f"{help_.capitalize()}.")
+        add_project_flags(made)
+        return made
+
+    _configure_add(command("add", "add a server, or change one"))
+    listed = command("list", "list the configured servers; connects to none")
+    listed.add_argument("--format", choices=("text", "json"), default="text")
+    got = command("get", "show a server")
+    got.add_argument("name")
+    got.add_argument("--check", action="store_true", help="connect, and list its tools")
+    removed = command("remove", "remove a server")
+    removed.add_argument("name")
+    removed.add_argument("--scope", choices=("user", "project"), default="user")
+    login = command("login", "log in to a server with the browser")
+    login.add_argument("name")
+    login.add_argument("--forget", action="store_true", help="delete the login instead")
+    logs = command("logs", "show what a server printed, and what opta noted about it")
+    logs.add_argument("name")
+
+
+def _configure_add(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (
+        "opta mcp add [options] NAME URL\n       opta mcp add [options] NAME -- COMMAND [ARG ...]"
+    )
+    parser.add_argument("name", help="letters, digits, - and _")
+    parser.add_argument("target", nargs="+", help="an http(s) address, or a command")
+    parser.add_argument(
+        "--scope", choices=("user", "project"), default="user",
+        help="user: your config.yml (default); project: .mcp.json, for everyone who works here",
+    )  # fmt: skip
+    parser.add_argument(
+        "-e", "--env", action="append", default=[], metavar="NAME=VALUE",
+        help="variable for the command; ${NAME} takes it from your environment",
+    )  # fmt: skip
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="'NAME: VALUE'",
+        help="header for the address",
+    )  # fmt: skip
+    parser.add_argument("--timeout", type=int, metavar="MS", help="longest time of one call")
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """Carry it out; return the exit code. Raises UserError."""
+    root = project_root(arguments.directory)
+    actions: dict[str, Callable[[argparse.Namespace, Path, TextIO], int]] = {
+        "add": _add, "list": _list, "get": _get, "remove": _remove, "login": _login, "logs": _logs,
+    }  # fmt: skip
+    try:
+        return actions[arguments.action](arguments, root, out)
+    except (SettingsWriteError, storage.StorageError) as error:
+        raise UserError(str(error)) from None
+
+
+def _add(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    entry = _entry(arguments)
+    # Read as a file would be: what could not be used is not written.
+    path = Path("the command line")
+    document = Document(path, {KEY: {arguments.name: entry}}, {})
+    _, problems = read_servers(document, Scope.USER, "", Variables(_Anything()))
+    for problem in problems:
+        raise UserError(f"{problem.key}: {problem.message}", USAGE)
+    project = root if arguments.scope == "project" else None
+    written = set_mcp_server(arguments.name, entry, project)
+    out.write(f"Saved {arguments.name} in {visible(shown_path(written))}\n")
+    if project is not None:
+        out.write("opta asks for trust in it at the next start here.\n")
+    return 0
+
+
+class _Anything(dict[str, str]):
+    """Has every variable: what is added now may be used where more is set."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return "https://example.invalid"
+
+
+def _entry(arguments: argparse.Namespace) -> dict[str, Any]:
+    first, *rest = arguments.target
+    is_url = first.startswith(("http://", "https://"))
+    if is_url and (rest or arguments.env):
+        raise UserError("an address takes no arguments and no --env", USAGE)
+    if not is_url and arguments.header:
+        raise UserError("--header goes with an address", USAGE)
+    entry: dict[str, Any] = {"type": "http", "url": first} if is_url else {"command": first}
+    if rest:
+        entry["args"] = rest
+    if arguments.env:
+        entry["env"] = _pairs(arguments.env, "=", "--env")
+    if arguments.header:
+        entry["headers"] = _pairs(arguments.header, ":", "--header")
+    if arguments.timeout is not None:
+        entry["timeout"] = arguments.timeout
+    return entry
+
+
+def _pairs(given: list[str], mark: str, flag: str) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, found, value = text.partition(mark)
+        if not found or not name.strip():
+            raise UserError(f"{flag} {text!r} has the form NAME{mark}VALUE", USAGE)
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs
+
+
+def _configured(arguments: argparse.Namespace, root: Path) -> Configured:
+    trust = trust_in(root, given=arguments.trust)
+    settings = read_settings(root, {}, trusted=trust.settings)
+    configured = mcp_configured(trust, settings)
+    for problem in configured.problems:
+        sys.stderr.write(f"opta: {problem}\n")
+    if not settings.mcp_enabled:
+        sys.stderr.write("opta: mcp.enabled is false: no server is used\n")
+    return configured
+
+
+def _list(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    configured = _configured(arguments, root)
+    servers = [configured.servers[name] for name in sorted(configured.servers)]
+    if arguments.format == "json":
+        json.dump([_data(config) for config in servers], out, indent=2, ensure_ascii=False)
+        out.write("\n")
+    else:
+        width = max((len(config.name) for config in servers), default=0)
+        for config in servers:
+            off = "" if config.enabled else " (off)"
+            what = visible(config.url or " ".join(config.argv))
+            out.write(f"{config.name:<{width}}  {what}  [{visible(config.place)}]{off}\n")
+        if not servers:
+            out.write("No MCP server is configured. Add one: opta mcp add NAME -- COMMAND\n")
+    return FAILED if any(not problem.warning for problem in configured.problems) else 0
+
+
+def _data(config: ServerConfig) -> dict[str, Any]:
+    """Return a server for programs; the values of variables and headers stay out."""
+    return {
+        "name": config.name, "scope": config.scope.value, "place": config.place,
+        "enabled": config.enabled, "command": config.command, "args": list(config.args),
+        "cwd": config.cwd, "env": list(config.env), "url": config.url,
+        "headers": list(config.headers), "timeout": config.call_ms,
+        "startupTimeout": config.start_ms,
+    }  # fmt: skip
+
+
+def _server(arguments: argparse.Namespace, root: Path) -> ServerConfig:
+    servers = _configured(arguments, root).servers
+    if arguments.name not in servers:
+        known = ", ".join(sorted(servers)) or "none"
+        raise UserError(f"there is no MCP server {arguments.name!r}; there are: {known}")
+    return servers[arguments.name]
+
+
+def _get(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    from agent.mcp_chat import describe
+
+    config = _server(arguments, root)
+    lines = [f"{config.name} ({visible(config.place)})", *describe(config)]
+    lines.append(f"  timeout: {config.call_ms} ms a call, {config.start_ms} ms to start")
+    out.write("\n".join(lines) + ("" if config.enabled else "\n  off") + "\n")
+    return asyncio.run(_check(config, root, out)) if arguments.check else 0
+
+
+async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:
+    """Connect once, and show what the server offers."""
+    from tools.engine.process import settle
+    from tools.sources.mcp.connection import State
+    from tools.sources.mcp.http import open_address
+    from tools.sources.mcp.servers import McpServers, Surroundings
+
+    settings = read_settings(root, {}, trusted=None)
+    environment = child_environment(os.environ, secrets=[settings.api_key_env])
+    around = Surroundings(root, environment, PermissionGate(RuleSet(settings.rules, root)))
+    servers = McpServers(lambda: Configured({config.name: config}), around, open_address)
+    servers.tell = lambda text: _tell(text)
+    try:
+        servers.start()
+        await servers.ready(None, lambda text: None)
+        connection = servers.connections[config.name]
+        for tool in servers.definitions():
+            off = f" (not used: {tool.unavailable})" if tool.unavailable else ""
+            out.write(f"  {tool.name}  {' '.join(tool.description.split())[:100]}{off}\n")
+        return 0 if connection.state is State.READY else FAILED
+    finally:
+        await servers.close()
+        await settle()
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"opta: {text}\n")
+
+
+def _remove(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    project = root if arguments.scope == "project" else None
+    try:
+        written = set_mcp_server(arguments.name, None, project)
+    except KeyError:
+        raise UserError(
+            f"there is no MCP server {arguments.name!r} in the {arguments.scope}'s own file"
+        ) from None
+    out.write(f"Removed {arguments.name} from {visible(shown_path(written))}\n")
+    return 0
+
+
+def _login(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    from agent.ui.browser import open_browser
+    from tools.sources.mcp import sdk
+    from tools.sources.mcp.login import LoginFailed, TokenStore, log_in
+
+    config = _server(arguments, root)
+    if not config.url:
+        raise UserError(f"{config.name} is a command: only servers with a url have a login")
+    store = TokenStore(config)
+    if arguments.forget:
+        out.write("The login is deleted.\n" if store.forget() else "There was no login.\n")
+        return 0
+
+    def show(url: str) -> None:
+        out.write(f"Log in to {config.name} in the browser:\n  {url}\n")
+        out.flush()
+        if not open_browser(url):
+            out.write("No browser could be started: open the address yourself.\n")
+            out.flush()
+
+    sdk.load()
+    try:
+        asyncio.run(log_in(config, show))
+    except LoginFailed as error:
+        raise UserError(f"not logged in to {config.name}: {visible(str(error))}") from None
+    if not store.exists():
+        out.write(f"{config.name} wants no login.\n")
+        return 0
+    out.write(f"Logged in to {config.name}. The login is kept in {visible(store.place)}\n")
+    return 0
+
+
+def _logs(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    data = read_log(arguments.name)
+    if not data:
+        raise UserError(f"there is no log of an MCP server {arguments.name!r}")
+    out.write(clean(data))
+    return 0

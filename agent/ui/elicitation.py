@@ -1,0 +1,111 @@
+"""Asks the person what an MCP server wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.ui.browser import open_browser
+from agent.ui.menu import Option
+from tools.engine.output import visible
+from tools.formats.json_schema import value_problem
+from tools.sources.mcp.login import LoginFailed, checked_url
+from tools.sources.mcp.sdk import Elicitation, ElicitationAnswer
+
+if TYPE_CHECKING:
+    from agent.ui.repl import Repl
+
+_NUMBERS = {"number": float, "integer": int}
+_CANCEL = ElicitationAnswer("cancel")
+
+
+async def answer_for_server(repl: Repl, server: str, question: Elicitation) -> ElicitationAnswer:
+    """Ask for each field in turn. The person always sees who asks, and may say no at any point."""
+    repl.show(f"The MCP server {visible(server)} asks: {question.message}")
+    if question.url:
+        return await _visit(repl, question.url)
+    options = [Option(True, "answer", "y"), Option(False, "do not answer", "n")]
+    agreed = await repl.select(f"Answer {visible(server)}? Nothing secret belongs here.", options)
+    if agreed is None:
+        return _CANCEL
+    if not agreed:
+        return ElicitationAnswer("decline")
+    content: dict[str, Any] = {}
+    for name, schema in question.fields.items():
+        given, value = await _field(repl, name, schema, required=name in question.required)
+        if not given:
+            return _CANCEL
+        if value is not None:
+            content[name] = value
+    return ElicitationAnswer("accept", content)
+
+
+async def _visit(repl: Repl, url: str) -> ElicitationAnswer:
+    try:
+        url = checked_url(url)
+    except LoginFailed as error:
+        repl.show(str(error))
+        return ElicitationAnswer("decline")
+    repl.show(f"  {url}")
+    options = [Option(True, "open it in the browser", "y"), Option(False, "do not", "n")]
+    agreed = await repl.select("Go to this address?", options)
+    if agreed:
+        if not open_browser(url):
+            repl.show("  No browser could be started: open the address yourself.")
+        return ElicitationAnswer("accept")
+    return _CANCEL if agreed is None else ElicitationAnswer("decline")
+
+
+async def _field(
+    repl: Repl, name: str, schema: Mapping[str, Any], *, required: bool
+) -> tuple[bool, Any]:
+    """Return whether the person answered, and what: None for nothing in a field that may be."""
+    title = visible(str(schema.get("title") or name))
+    about = visible(str(schema.get("description") or ""))
+    label = f"{title} ({about})" if about else title
+    choices = _choices(schema)
+    if choices:
+        options = [Option((value,), visible(shown)) for value, shown in choices]
+        if not required:
+            options.append(Option((None,), "(leave it open)"))
+        chosen = await repl.select(label, options)
+        return (False, None) if chosen is None else (True, chosen[0])
+    if about:
+        repl.show(f"  {label}")
+    while True:
+        words = await repl.ask_words(f"{title}{'' if required else ' (may be empty)'}:")
+        if words is None:
+            return False, None
+        if not words and not required:
+            return True, schema.get("default")
+        value = _typed(words, schema)
+        problem = visible(value_problem(dict(schema), value))
+        if not problem:
+            return True, value
+        repl.show(f"  {problem}")
+
+
+def _choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    if schema.get("type") == "boolean":
+        return [(True, "yes"), (False, "no")]
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        names = schema.get("enumNames")
+        shown = names if isinstance(names, list) and len(names) == len(listed) else listed
+        return [(value, str(name)) for value, name in zip(listed, shown, strict=True)]
+    titled = schema.get("oneOf")
+    if isinstance(titled, list):
+        return [(o["const"], str(o.get("title", o["const"]))) for o in titled if "const" in o]
+    return []
+
+
+def _typed(words: str, schema: Mapping[str, Any]) -> Any:
+    kind = _NUMBERS.get(str(schema.get("type")))
+    if kind is not None:
+        try:
+            return kind(words)
+        except ValueError:
+            return words
+    if schema.get("type") == "array":
+        return [word.strip() for word in words.split(",") if word.strip()]
+    return words

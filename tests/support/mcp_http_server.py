@@ -1,0 +1,112 @@
+"""An MCP server over streamable HTTP on loopback, by the SDK: `python mcp_http_server.py [login]`.
+
+It prints its port once it listens. With `login` it wants an OAuth login and is its own
+authorization server, which says yes to everybody.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import time
+from typing import Any
+
+import uvicorn
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    RefreshToken,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+
+class Everybody:
+    """Registers every client and lets everybody in; tokens live for a second when asked to."""
+
+    def __init__(self) -> None:
+        self.clients: dict[str, OAuthClientInformationFull] = {}
+        self.codes: dict[str, AuthorizationCode] = {}
+        self.tokens: dict[str, AccessToken] = {}
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        return self.clients.get(client_id)
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        self.clients[str(client_info.client_id)] = client_info
+
+    async def authorize(
+        self, client: OAuthClientInformationFull, params: AuthorizationParams
+    ) -> str:
+        code = secrets.token_urlsafe(32)
+        self.codes[code] = AuthorizationCode(
+            code=code, scopes=params.scopes or [], expires_at=time.time() + 60,
+            client_id=str(client.client_id), code_challenge=params.code_challenge,
+            redirect_uri=params.redirect_uri, resource=params.resource,
+            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
+        )  # fmt: skip
+        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
+
+    async def load_authorization_code(self, client: Any, code: str) -> AuthorizationCode | None:
+        return self.codes.get(code)
+
+    async def exchange_authorization_code(
+        self, client: Any, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        del self.codes[authorization_code.code]
+        token = secrets.token_urlsafe(32)
+        self.tokens[token] = AccessToken(
+            token=token, client_id=str(client.client_id), scopes=[],
+            expires_at=int(time.time()) + 3600, resource=authorization_code.resource,
+        )  # fmt: skip
+        return OAuthToken(access_token=token, expires_in=3600)
+
+    async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
+        return None
+
+    async def exchange_refresh_token(self, client: Any, refresh_token: Any, scopes: Any) -> Any:
+        raise NotImplementedError
+
+    async def load_access_token(self, token: str) -> AccessToken | None:
+        return self.tokens.get(token)
+
+    async def revoke_token(self, token: Any) -> None:
+        self.tokens.pop(token.token, None)
+
+
+def main() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    settings: dict[str, Any] = {}
+    if "login" in sys.argv:
+        auth = AuthSettings(
+            issuer_url=address, resource_server_url=f"{address}/mcp",
+            client_registration_options=ClientRegistrationOptions(enabled=True),
+            validate_token_resource=False,
+        )  # fmt: skip
+        settings = {"auth_server_provider": Everybody(), "auth": auth}
+    server = MCPServer("http", **settings)
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool()
+    async def headers(ctx: Context) -> str:
+        """Say which headers came."""
+        request = ctx.request_context.request
+        return str(request.headers.get("x-test")) if request is not None else "none"
+
+    config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
+    print(port, flush=True)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    main()

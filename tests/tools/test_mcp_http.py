@@ -1,0 +1,155 @@
+"""MCP servers that have an address, and logins to them: real HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import OPTA, opta
+from tests.support.mcp_session import session
+from tests.support.soon import SOON_S
+from tools import storage
+from tools.definition import Outcome, Scope
+from tools.permissions.rules import Verdict, parse_rule
+from tools.sources.mcp.config import ServerConfig
+from tools.sources.mcp.connection import State
+from tools.sources.mcp.login import LoginFailed, checked_url
+
+SCRIPT = Path(__file__).parents[1] / "support" / "mcp_http_server.py"
+
+
+@contextlib.contextmanager
+def running(*arguments: str) -> Iterator[str]:
+    """Run the server and give its address."""
+    with running_process(*arguments) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def running_process(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    argv = [sys.executable, str(SCRIPT), *arguments]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with running() as url:
+        yield url
+
+
+def at(url: str, **settings) -> ServerConfig:
+    return ServerConfig("web", Scope.USER, "config.yml:1", url=url, **settings)
+
+
+async def test_a_server_with_an_address_is_called_with_the_configured_headers(tmp_path, address):
+    async with session(tmp_path, at(address, headers={"X-Test": "hello"})) as s:
+        assert s.told == []
+        assert await s.text("mcp_web_add", a=1, b=2) == "3"
+        assert await s.text("mcp_web_headers") == "hello"
+
+
+async def test_an_address_where_nobody_listens_costs_one_line(tmp_path):
+    async with session(tmp_path, at("http://127.0.0.1:9/mcp")) as s:
+        assert s.servers.connections["web"].state is State.FAILED
+        (told,) = s.told
+        assert told.startswith("MCP server web is not available: ")
+        assert "\n" not in told
+
+
+async def test_a_rule_against_a_host_keeps_opta_from_connecting(tmp_path, address):
+    rule = parse_rule(Verdict.DENY, "network:127.0.0.1", "the test")
+    async with session(tmp_path, at(address), rules=(rule,)) as s:
+        (told,) = s.told
+        assert "denied by rule network:127.0.0.1 (the test)" in told
+
+
+async def test_a_server_that_goes_away_fails_the_call_and_is_connected_again(tmp_path):
+    with running() as url:
+        running_ = session(tmp_path, at(url, call_ms=5000))
+        s = await running_.__aenter__()
+        assert await s.text("mcp_web_add", a=1, b=2) == "3"
+    try:
+        result = await s.call("mcp_web_add", {"a": 1, "b": 2})
+        assert not result.success
+        assert "The MCP server web ended while this ran (the connection was lost)" in result.text
+        deadline = time.monotonic() + SOON_S
+        while s.servers.connections["web"].state is not State.WAITING:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        assert "; opta connects again in 1 s" in s.told[0]
+    finally:
+        await running_.__aexit__(None, None, None)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no signal stops a process here")
+async def test_a_server_that_hangs_keeps_neither_a_call_nor_the_end_of_opta_waiting(tmp_path):
+    with running_process() as (url, process):
+        async with asyncio.timeout(SOON_S), session(tmp_path, at(url, call_ms=300)) as s:
+            assert await s.text("mcp_web_add", a=1, b=2) == "3"
+            process.send_signal(signal.SIGSTOP)
+            result = await s.call("mcp_web_add", {"a": 1, "b": 2})
+            assert result.outcome is Outcome.TIMED_OUT
+
+
+BROWSER = """\
+#!{python}
+import sys, urllib.request
+open({record!r}, "a").write(sys.argv[1] + "\\n")
+urllib.request.urlopen(sys.argv[1]).read()
+"""
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="the browser is xdg-open")
+def test_a_person_logs_in_once_with_the_browser(tmp_path, monkeypatch):
+    record = tmp_path / "visited"
+    browser = tmp_path / "bin" / "xdg-open"
+    browser.parent.mkdir()
+    browser.write_text(BROWSER.format(python=sys.executable, record=str(record)))
+    browser.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{browser.parent}{os.pathsep}{os.environ['PATH']}")
+    with running("login") as url:
+        assert opta("mcp", "add", "web", url).returncode == 0
+        before = opta("mcp", "get", "web", "--check")
+        assert before.returncode == 1
+        assert "MCP server web needs a login: log in with: opta mcp login web" in before.stderr
+        assert not record.exists()
+        login = subprocess.run(
+            [*OPTA, "mcp", "login", "web"], capture_output=True, text=True, timeout=60
+        )
+        assert login.returncode == 0, login.stderr
+        assert "Logged in to web. The login is kept in " in login.stdout
+        (visited,) = record.read_text().splitlines()
+        assert visited.startswith(url.removesuffix("/mcp") + "/authorize?")
+        (kept,) = (storage.state_dir() / "mcp" / "logins").iterdir()
+        assert kept.stat().st_mode & 0o777 == 0o600
+        token = json.loads(kept.read_text())["tokens"]["access_token"]
+        after = opta("mcp", "get", "web", "--check")
+        assert after.returncode == 0, after.stderr
+        assert "mcp_web_add  Add two numbers." in after.stdout
+        assert token not in login.stdout + after.stdout + after.stderr
+        assert opta("mcp", "login", "web", "--forget").stdout == "The login is deleted.\n"
+        assert opta("mcp", "get", "web", "--check").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "javascript:alert(1)", "http://", "https://x/\x1b]52;c;", "calc.exe"],
+)
+def test_a_browser_is_opened_with_http_addresses_only(url):
+    with pytest.raises(LoginFailed):
+        checked_url(url)

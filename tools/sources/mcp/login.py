@@ -1,0 +1,245 @@
+"""Logins to MCP servers by OAuth: where tokens are kept, and how a person logs in.
+
+Tokens are in the system's keyring where the package `keyring` is installed and works, else in a
+0600 file of opta's own. A chat never opens a browser by itself: only `opta mcp login` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tools import storage
+from tools.sources.mcp.config import ServerConfig
+
+LOGIN_S = 300.0
+"""How long a person may take to log in, in seconds."""
+
+_SERVICE = "opta-mcp"
+_PAGE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+    b"You can close this page and go back to opta.\n"
+)
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class LoginNeeded(Exception):
+    """The server wants the person to log in first."""
+
+
+class LoginFailed(Exception):
+    """There is no login. The message says why."""
+
+
+class TokenStore:
+    """Keeps what belongs to the login at one server; the form the SDK asks for."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._identity = config.identity[:32]
+
+    async def get_tokens(self) -> Any:
+        """Return the stored tokens, or None."""
+        from mcp.shared.auth import OAuthToken
+
+        return self._read("tokens", OAuthToken)
+
+    async def set_tokens(self, tokens: Any) -> None:
+        """Store tokens."""
+        self._write("tokens", tokens)
+
+    async def get_client_info(self) -> Any:
+        """Return what opta is registered as at the server, or None."""
+        from mcp.shared.auth import OAuthClientInformationFull
+
+        return self._read("client", OAuthClientInformationFull)
+
+    async def set_client_info(self, client_info: Any) -> None:
+        """Store what opta is registered as."""
+        self._write("client", client_info)
+
+    def exists(self) -> bool:
+        """Tell whether there is a login."""
+        return "tokens" in self._load()
+
+    def forget(self) -> bool:
+        """Delete the login; False when there was none."""
+        existed = bool(self._load())
+        self._save({})
+        return existed
+
+    @property
+    def place(self) -> str:
+        """Where the tokens are, for people."""
+        return "the keyring" if _keyring() is not None else str(self._path())
+
+    def _read(self, key: str, kind: Any) -> Any:
+        stored = self._load().get(key)
+        # What another version wrote counts as no login.
+        with suppress(ValueError):
+            return None if stored is None else kind.model_validate(stored)
+        return None
+
+    def _write(self, key: str, value: Any) -> None:
+        self._save(self._load() | {key: value.model_dump(mode="json", exclude_none=True)})
+
+    def _load(self) -> dict[str, Any]:
+        keyring = _keyring()
+        if keyring is not None:
+            text = keyring.get_password(_SERVICE, self._identity)
+        else:
+            text = (storage.read_private(self._path()) or b"").decode("utf-8", "replace")
+        with suppress(ValueError):
+            found = json.loads(text or "{}")
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def _save(self, data: dict[str, Any]) -> None:
+        text = json.dumps(data)
+        keyring = _keyring()
+        if keyring is not None:
+            keyring.set_password(_SERVICE, self._identity, text)
+        else:
+            storage.write_private(self._path(), text.encode())
+
+    def _path(self) -> Path:
+        return storage.state_dir() / "mcp" / "logins" / f"{self._identity}.json"
+
+
+def _keyring() -> Any:
+    """Return the keyring module where it is installed and has a real place to keep things."""
+    import importlib
+
+    try:
+        keyring = importlib.import_module("keyring")
+        return keyring if keyring.get_keyring().priority >= 1 else None
+    except Exception:
+        # Its backends fail in many ways; each means that there is no keyring.
+        return None
+
+
+def stored_login(config: ServerConfig) -> Any:
+    """Return how requests to a server are authenticated: by its login, if it wants one.
+
+    A header that the person configured is the login. Nothing here asks the person: a server that
+    wants more raises LoginNeeded.
+    """
+    if any(name.lower() == "authorization" for name in config.headers):
+        return None
+    if not TokenStore(config).exists():
+        return _no_login()
+
+    async def refuse(_: str = "") -> Any:
+        raise LoginNeeded
+
+    return _provider(config, "http://127.0.0.1/callback", refuse, refuse)
+
+
+def _no_login() -> Any:
+    """Return what takes a server that wants a login at its word, and registers opta nowhere."""
+    import httpx2
+
+    class NoLogin(httpx2.Auth):
+        def auth_flow(
+            self, request: httpx2.Request
+        ) -> Generator[httpx2.Request, httpx2.Response, None]:
+            response = yield request
+            if response.status_code == httpx2.codes.UNAUTHORIZED:
+                raise LoginNeeded
+
+    return NoLogin()
+
+
+async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> None:
+    """Log the person in: `open_browser` shows them the server's page, which comes back here.
+
+    Raises LoginFailed.
+    """
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    from tools.sources.mcp import sdk
+
+    answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+    server = await asyncio.start_server(_answer_into(answered), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def show(url: str) -> None:
+        open_browser(checked_url(url))
+
+    async def take() -> Any:
+        from mcp.client.auth import AuthorizationCodeResult
+
+        given = await answered
+        if "error" in given:
+            raise LoginFailed(given.get("error_description") or given["error"])
+        return AuthorizationCodeResult(
+            code=given.get("code", ""), state=given.get("state"), iss=given.get("iss")
+        )
+
+    import httpx2
+
+    # Registered anew: the address to come back to has another port each time.
+    TokenStore(config).forget()
+    provider = _provider(config, f"http://127.0.0.1:{port}/callback", show, take)
+    try:
+        async with asyncio.timeout(LOGIN_S):
+            async with httpx2.AsyncClient(auth=provider, headers=dict(config.headers)) as client:
+                transport = streamable_http_client(config.url, http_client=client)
+                async with Client(transport, cache=None):
+                    pass
+    except Exception as error:
+        plain = sdk.innermost(error)
+        if isinstance(plain, TimeoutError):
+            raise LoginFailed(f"nobody logged in within {LOGIN_S:.0f} s") from None
+        raise LoginFailed(sdk.reason(plain)) from None
+    finally:
+        server.close()
+
+
+def checked_url(url: str) -> str:
+    """Return an address that a browser may be opened with (R5). Raises LoginFailed."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
+        raise LoginFailed(f"the server names no http address to log in at: {url!r}")
+    return url
+
+
+def _provider(
+    config: ServerConfig,
+    redirect: str,
+    show: Callable[[str], Awaitable[Any]],
+    take: Callable[[], Awaitable[Any]],
+) -> Any:
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import OAuthClientMetadata
+
+    metadata = OAuthClientMetadata.model_validate({
+        "client_name": "opta",
+        "redirect_uris": [redirect],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+    })  # fmt: skip
+    return OAuthClientProvider(config.url, metadata, TokenStore(config), show, take)
+
+
+def _answer_into(
+    answered: asyncio.Future[dict[str, str]],
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ValueError, IndexError, ConnectionError):
+            target = (await reader.readline()).decode("ascii").split()[1]
+            parts = urlsplit(target)
+            given = {key: values[0] for key, values in parse_qs(parts.query).items()}
+            wanted = parts.path == "/callback" and bool({"code", "error"} & given.keys())
+            writer.write(_PAGE if wanted else _NOT_FOUND)
+            await writer.drain()
+            if wanted and not answered.done():
+                answered.set_result(given)
+        writer.close()
+
+    return handle

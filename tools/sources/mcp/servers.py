@@ -1,0 +1,285 @@
+"""All MCP servers of a session: started in the background, asked for their tools, ended together.
+
+Nothing here imports the SDK before a server is configured and the chat is open. What servers offer
+is taken over between turns only: `definitions` says what there is now, `news` what a person should
+hear of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tools.actions import McpAction
+from tools.definition import (
+    Effect,
+    EffectKind,
+    Invocation,
+    Origin,
+    ResolvedCall,
+    Source,
+    TextDisplay,
+    ToolDefinition,
+    ToolError,
+    ToolResult,
+)
+from tools.engine.output import visible
+from tools.engine.process import ProcessStartError
+from tools.engine.service import Service, ServiceSpec
+from tools.formats.problems import ToolProblem
+from tools.permissions.gate import PermissionGate
+from tools.permissions.grant import Grant
+from tools.sources.mcp import sdk
+from tools.sources.mcp.accepted import Review, ToolReviews
+from tools.sources.mcp.catalog import definitions, resource_tool
+from tools.sources.mcp.config import ServerConfig
+from tools.sources.mcp.connection import Connection, Host, State
+from tools.sources.mcp.files import Configured
+from tools.sources.mcp.log import ServerLog
+
+WAIT_S = 5.0
+"""How long a message of the chat waits for servers that are still starting, in seconds."""
+
+CHANGED = "its description or schema has changed: see /mcp"
+
+Elicit: TypeAlias = Callable[[str, sdk.Elicitation], Awaitable[sdk.ElicitationAnswer]]
+
+
+async def _decline(server: str, question: sdk.Elicitation) -> sdk.ElicitationAnswer:
+    return sdk.ElicitationAnswer("decline")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What servers run in: the workspace, the environment of children without secrets (R38)."""
+
+    root: Path
+    child_env: Mapping[str, str]
+    gate: PermissionGate
+
+
+class McpServers:
+    """See the module.
+
+    `configured` is called for the configuration as it is now. `tell` and `elicit` are set by the
+    front end: one takes a line for the person, the other asks for what a server wants to know.
+    """
+
+    def __init__(
+        self,
+        configured: Callable[[], Configured],
+        surroundings: Surroundings,
+        http: Callable[[ServerConfig], AbstractAsyncContextManager[tuple[Any, Any]]],
+    ) -> None:
+        self._configured = configured
+        self._surroundings = surroundings
+        self._host = Host(
+            start=self._start_program,
+            http=self._open_address,
+            tell=lambda text: self.tell(text),
+            changed=self._note_change,
+            elicit=lambda server, question: self.elicit(server, question),
+            root_uri=surroundings.root.as_uri(),
+        )
+        self._http = http
+        self._reviews = ToolReviews(lambda text: self.tell(text))
+        self._told_odd: dict[str, tuple[str, ...]] = {}
+        self._told_problems: tuple[ToolProblem, ...] = ()
+        self._definitions: list[ToolDefinition] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self._started = False
+        self.connections: dict[str, Connection] = {}
+        self.tell: Callable[[str], None] = lambda text: None
+        self.elicit: Elicit = _decline
+
+    def start(self) -> None:
+        """Begin to connect to all servers; needs a running event loop, and returns at once."""
+        self._started = True
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """Take over what the files say now: new servers start, others end or start anew."""
+        if not self._started:
+            return
+        configured = self._configured()
+        servers = configured.servers
+        for problem in configured.problems:
+            if problem not in self._told_problems:
+                self.tell(str(problem))
+        self._told_problems = configured.problems
+        for name, connection in list(self.connections.items()):
+            if servers.get(name) != connection.config:
+                self._drop(name)
+        for name, config in servers.items():
+            if name not in self.connections:
+                self._connect(config)
+
+    async def restart(self, name: str) -> None:
+        """Connect anew. Raises KeyError when there is no such server."""
+        old = self.connections[name]
+        await old.close()
+        self._connect(old.config)
+
+    async def ready(self, wait_s: float | None, tell: Callable[[str], None]) -> None:
+        """Wait until every server is ready or failed, at most `wait_s` seconds (None: no limit).
+
+        Each has a deadline of its own for its start. `tell` hears which ones are waited for, if
+        that takes a moment, and which are not waited for any longer.
+        """
+        starting = self._starting()
+        if not starting:
+            return
+        waits = [asyncio.ensure_future(c.settled()) for c in starting]
+        try:
+            _, pending = await asyncio.wait(waits, timeout=0.3)
+            if pending:
+                tell(f"waiting for {_servers(self._starting())} to start")
+                limit = None if wait_s is None else max(wait_s - 0.3, 0)
+                _, pending = await asyncio.wait(waits, timeout=limit)
+            if pending:
+                tell(f"{_servers(self._starting())} will be used once started")
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def close(self) -> None:
+        """End all servers at the same time."""
+        await asyncio.gather(*self._closing, *(c.close() for c in self.connections.values()))
+
+    def definitions(self) -> list[ToolDefinition]:
+        """Return the tools of all servers that are ready, by server and name."""
+        if self._definitions is None:
+            self._definitions = self._make_definitions()
+        return self._definitions
+
+    def review(self, name: str) -> Review:
+        """Return how the tools of a server differ from what was accepted (R34)."""
+        return self._reviews.of(name)
+
+    def accept(self, name: str) -> None:
+        """Use the tools of a server as they are now. Raises KeyError, StorageError."""
+        connection = self.connections[name]
+        self._reviews.accept(connection.config, connection.catalog.tools)
+        self._note_change()
+
+    def connection(self, name: str) -> Connection:
+        """Return a server. Raises ToolError when there is none of this name."""
+        if name not in self.connections:
+            known = ", ".join(self.connections) or "none"
+            raise ToolError(f"There is no MCP server {name!r}; there are: {known}.")
+        return self.connections[name]
+
+    def _connect(self, config: ServerConfig) -> None:
+        self.connections[config.name] = connection = Connection(config, self._host)
+        connection.start()
+        self._note_change()
+
+    def _drop(self, name: str) -> None:
+        connection = self.connections.pop(name)
+        self._reviews.forget(name)
+        closing = asyncio.create_task(connection.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        self._note_change()
+
+    def _starting(self) -> list[Connection]:
+        return [c for c in self.connections.values() if c.state is State.STARTING]
+
+    def _note_change(self) -> None:
+        self._definitions = None
+
+    def _make_definitions(self) -> list[ToolDefinition]:
+        made: list[ToolDefinition] = []
+        taken: set[str] = set()
+        for name in sorted(self.connections):
+            connection = self.connections[name]
+            if connection.state is not State.READY:
+                continue
+            self._tell_oddities(connection)
+            review = self._reviews.look_at(connection.config, connection.catalog.tools)
+            held_back = dict.fromkeys(review.changed, CHANGED)
+            made += definitions(connection.config, connection.catalog, taken, held_back)
+        readable = [
+            name for name, c in self.connections.items()
+            if c.state is State.READY and c.catalog.has_resources
+        ]  # fmt: skip
+        return [*made, resource_tool(readable)] if readable else made
+
+    def _tell_oddities(self, connection: Connection) -> None:
+        """Tell once of tools that cannot be used, and of words that hold what nobody sees."""
+        name, catalog = connection.config.name, connection.catalog
+        odd = (*catalog.refused, *catalog.hidden)
+        if not odd or self._told_odd.get(name) == odd:
+            return
+        self._told_odd[name] = odd
+        if catalog.refused:
+            more = len(catalog.refused) - 1
+            rest = f" (and {more} more: /mcp {name})" if more else ""
+            self.tell(f"MCP server {name}: not used: {catalog.refused[0]}{rest}")
+        if catalog.hidden:
+            tools = visible(", ".join(catalog.hidden))
+            self.tell(
+                f"MCP server {name}: invisible characters in its words about {tools} are shown as "
+                "escapes"
+            )
+
+    def _start_program(self, config: ServerConfig, log: ServerLog) -> Service:
+        """Start the program of a server, which the person configured or trusted. Raises
+        ProcessStartError."""
+        around = self._surroundings
+        cwd = around.root / Path(config.cwd).expanduser() if config.cwd else around.root
+        call, grant = self._permitted(config)
+        env = {**around.child_env, **config.env}
+        return Service(grant, call, ServiceSpec(config.argv, cwd, env), log.printed)
+
+    def _open_address(self, config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        self._permitted(config)
+        return self._http(config)
+
+    def _permitted(self, config: ServerConfig) -> tuple[ResolvedCall, Grant]:
+        """Let the gate allow the connection: deny rules hold for it. Raises ProcessStartError."""
+        call, invocation = connecting(config)
+        decision = self._surroundings.gate.authorise_configured(
+            call, invocation, f"configured in {config.place}"
+        )
+        if decision.grant is None:
+            raise ProcessStartError(f"denied by {decision.by}")
+        return call, decision.grant
+
+
+def connecting(config: ServerConfig) -> tuple[ResolvedCall, Invocation]:
+    """Return the start of a server as a call, which rules are matched against."""
+    import shlex
+
+    tool = ToolDefinition(
+        name="mcp_connect",
+        description="",
+        parameters={},
+        action=McpAction(config.name, ""),
+        origin=Origin(Source.MCP, "mcp", config.scope),
+    )
+    target = (
+        Effect(EffectKind.NETWORK, config.host, "mcp_connect")
+        if config.url
+        else Effect(EffectKind.EXECUTE, shlex.join(config.argv), "mcp_connect")
+    )
+    effects = (Effect(EffectKind.SERVER, f"{config.name}/", "mcp_connect"), target)
+    title = f"connect to the MCP server {config.name}"
+
+    async def run(grant: Grant, progress: object) -> ToolResult:
+        raise NotImplementedError  # a connection is no call with a result
+
+    arguments = {"server": config.name, "url": config.url, "argv": list(config.argv)}
+    return (
+        ResolvedCall(f"mcp-{config.name}", tool, arguments),
+        Invocation(title, effects, TextDisplay(title), run),
+    )
+
+
+def _servers(connections: list[Connection]) -> str:
+    names = [connection.config.name for connection in connections]
+    return f"MCP server{'s' if len(names) != 1 else ''} {', '.join(names)}"
