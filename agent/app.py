@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,7 +31,7 @@ from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
 from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
-from agent.settings import Settings
+from agent.settings_values import Settings
 from agent.undo import FileHistory
 from prompts import load
 from tools import storage
@@ -157,11 +157,8 @@ def build_chat(
     settings = read_settings(root, options.flags, trusted=trust.settings)
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
-    servers = McpServers(
-        partial(mcp_configured, trust, settings),
-        Surroundings(root, environment, gate),
-        open_address,
-    )
+    around = Surroundings(root, environment, gate)
+    servers = McpServers(partial(mcp_configured, trust, settings), around, open_address)
     registry = build_registry(trust, settings, session_tools, servers.definitions)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
@@ -177,15 +174,8 @@ def build_chat(
         registry,
         gate,
         builtins,
-        replace(
-            _services(workspace, gate, settings, environment, jobs),
-            prepare_served=partial(
-                prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms
-            ),
-        ),
-        hooks=Hooks(
-            before_run=files.before_change, note_for=instructions.for_paths, programs=programs
-        ),
+        _services(workspace, around, settings, jobs, servers),
+        hooks=Hooks(files.before_change, instructions.for_paths, programs=programs),
     )
     return Chat(
         Parts(
@@ -213,19 +203,21 @@ def build_chat(
 
 def _services(
     workspace: Workspace,
-    gate: PermissionGate,
+    around: Surroundings,
     settings: Settings,
-    environment: Mapping[str, str],
     jobs: Jobs,
+    servers: McpServers,
 ) -> Services:
+    gate = around.gate
     return Services(
         workspace,
-        environment,
+        around.child_env,
         gate.rules,
         settings.max_execution_ms,
         isolation_of(workspace.root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX),
         Masker(configured_secrets(settings, os.environ), REDACTED),
         jobs,
+        partial(prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms),
     )
 
 

@@ -84,6 +84,7 @@ class Chat:
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
         self.servers = parts.servers
+        self.server_wait_s = parts.server_wait_s
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
         self.jobs = parts.jobs
         self.conversation = Conversation(parts.system)
@@ -139,10 +140,6 @@ class Chat:
         for line in self.registry.refresh():
             self.notice(line, Level.WARNING)
 
-    async def wait_for_servers(self) -> None:
-        """Give MCP servers that are still starting a moment; tells of it."""
-        await self.servers.ready(self._parts.server_wait_s, self.notice)
-
     async def say(
         self, text: str, typed: str | None = None, *, given: str | None = None
     ) -> TurnOutcome:
@@ -152,7 +149,7 @@ class Chat:
         `@path` hands over a file (R30). With `given` the text is not a person's: `given` goes
         along, and no file that it names.
         """
-        await self.wait_for_servers()
+        await self.servers.ready(self.server_wait_s, self.notice)
         await self.look_again()
         schemas = json.dumps(self.registry.wire())
         self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN

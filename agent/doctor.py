@@ -15,7 +15,7 @@ from agent.errors import UserError
 from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest
 from agent.project import ProjectTrust, trust_in
-from agent.settings import Settings
+from agent.settings_values import Settings
 from tools import storage
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
 from tools.definition import JsonObject

@@ -17,8 +17,9 @@ from agent.configuration import read_settings
 from agent.errors import DONE, NEEDS_PERMISSION, USAGE, UserError
 from agent.project import project_root, trust_in
 from agent.session import SessionError
-from agent.settings import Settings, SettingsError
+from agent.settings import SettingsError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
+from agent.settings_values import Settings
 from tools import storage
 from tools.builtin.kit import Services
 from tools.builtin.run_command import prepare, tool

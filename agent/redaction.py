@@ -12,7 +12,7 @@ from tools.engine.environment import PROVIDER_KEYS
 from tools.engine.masking import MaskedStream, Masker
 
 if TYPE_CHECKING:
-    from agent.settings import Settings
+    from agent.settings_values import Settings
 
 REDACTED = "[redacted]"
 SHORTEST_SECRET = 8

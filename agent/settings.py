@@ -1,4 +1,4 @@
-"""What the person, the machine's owner and the project set, as one frozen object.
+"""What the person, the machine's owner and the project set, put together.
 
 Layers, the nearer wins: defaults, `/etc/opta/config.yml` (managed), `~/.config/opta/config.yml`
 (user, then its entry for this project), `.mimir/config.yml` and `.opta/config.yml` of a trusted
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from agent.settings_keys import (
     from_override,
     nearest_key,
 )
+from agent.settings_values import Settings
 from tools import storage
 from tools.confinement import IsolationSettings, Sandboxing
 from tools.hook_settings import HookSettings
@@ -34,7 +35,6 @@ from tools.permissions.worktree import main_worktree
 
 if TYPE_CHECKING:
     from tools.permissions.trust import TrustReport
-    from tools.registry import ToolSettings
     from tools.yamltext import Document
 
 _RULE_KEYS = {
@@ -47,67 +47,6 @@ _TAG_KEYS = {"auto_deny": Verdict.DENY, "auto_approve": Verdict.ALLOW}
 
 class SettingsError(Exception):
     """A setting cannot be used: exit code 2. The message names file, line, column and key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All settings of a run. `source()` tells where a value came from; sizes are in tokens.
-
-    `switches` maps tool names to on or off. `warnings` are lines for the person.
-    """
-
-    model: str
-    base_url: str
-    api: str
-    api_key: str = field(repr=False)
-    api_key_env: str
-    request: Mapping[str, Any]
-    headers: Mapping[str, str] = field(repr=False)
-    server: Mapping[str, Any]
-    idle_timeout_s: int
-    context_window: int | None
-    max_output_tokens: int | None
-    max_turns: int | None
-    max_tokens_total: int | None
-    price_input: float | None
-    price_output: float | None
-    price_per_1000: float
-    mode: Mode
-    skip_permissions: bool
-    rules: tuple[Rule, ...]
-    isolation: IsolationSettings
-    default_verdict: Verdict
-    switches: Mapping[str, bool]
-    undo: bool
-    hooks: HookSettings
-    hook_timeout_s: int
-    show_token_costs: bool
-    load_custom_tools: bool
-    max_execution_ms: int | None
-    max_custom_tools: int
-    mcp_enabled: bool
-    max_mcp_tools: int
-    config_home: str
-    config_file: str
-    profile: str
-    warnings: tuple[str, ...]
-    sources: Mapping[str, str] = field(repr=False)
-
-    def source(self, key: str) -> str:
-        """Return where the value of `key` (`model`, `tools.git`, …) was set."""
-        return self.sources.get(key, "default")
-
-    def tool_settings(self) -> ToolSettings:
-        """Return what the registry of tools needs to know."""
-        from tools.registry import ToolSettings
-
-        return ToolSettings(
-            switches=dict(self.switches),
-            max_custom=self.max_custom_tools,
-            max_served=self.max_mcp_tools,
-            load_custom=self.load_custom_tools,
-            max_execution_ms=self.max_execution_ms,
-        )
 
 
 def load_settings(

@@ -70,7 +70,7 @@ async def _prompt(chat: Chat, name: str, rest: str) -> str:
     """Send the text of a server's prompt as the person's message."""
     from agent.mcp_chat import prompt_message
 
-    await chat.wait_for_servers()
+    await chat.servers.ready(chat.server_wait_s, chat.notice)
     try:
         text = await prompt_message(chat.servers, name, rest)
     except ToolError as error:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from agent.configuration import isolation_of
 from agent.redaction import REDACTED, configured_secrets
-from agent.settings import Settings
+from agent.settings_values import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
 from tools.builtin.kit import Builtin, Services

@@ -52,6 +52,7 @@ LAYERS = (
         "agent.settings",
         "agent.settings_hooks",
         "agent.settings_keys",
+        "agent.settings_values",
         "agent.settings_edit",
         "agent.instructions",
     ),

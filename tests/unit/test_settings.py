@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.settings import Settings, SettingsError, load_settings
+from agent.settings import SettingsError, load_settings
 from agent.settings_keys import KEYS, keys_table
+from agent.settings_values import Settings
 from tests.support.tool_files import EXAMPLES
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict

@@ -1,0 +1,76 @@
+"""What all settings together come to, as one frozen object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tools.confinement import IsolationSettings
+from tools.hook_settings import HookSettings
+from tools.permissions.mode import Mode
+from tools.permissions.rules import Rule, Verdict
+
+if TYPE_CHECKING:
+    from tools.registry import ToolSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a run. `source()` tells where a value came from; sizes are in tokens.
+
+    `switches` maps tool names to on or off. `warnings` are lines for the person.
+    """
+
+    model: str
+    base_url: str
+    api: str
+    api_key: str = field(repr=False)
+    api_key_env: str
+    request: Mapping[str, Any]
+    headers: Mapping[str, str] = field(repr=False)
+    server: Mapping[str, Any]
+    idle_timeout_s: int
+    context_window: int | None
+    max_output_tokens: int | None
+    max_turns: int | None
+    max_tokens_total: int | None
+    price_input: float | None
+    price_output: float | None
+    price_per_1000: float
+    mode: Mode
+    skip_permissions: bool
+    rules: tuple[Rule, ...]
+    isolation: IsolationSettings
+    default_verdict: Verdict
+    switches: Mapping[str, bool]
+    undo: bool
+    hooks: HookSettings
+    hook_timeout_s: int
+    show_token_costs: bool
+    load_custom_tools: bool
+    max_execution_ms: int | None
+    max_custom_tools: int
+    mcp_enabled: bool
+    max_mcp_tools: int
+    config_home: str
+    config_file: str
+    profile: str
+    warnings: tuple[str, ...]
+    sources: Mapping[str, str] = field(repr=False)
+
+    def source(self, key: str) -> str:
+        """Return where the value of `key` (`model`, `tools.git`, …) was set."""
+        return self.sources.get(key, "default")
+
+    def tool_settings(self) -> ToolSettings:
+        """Return what the registry of tools needs to know."""
+        from tools.registry import ToolSettings
+
+        return ToolSettings(
+            switches=dict(self.switches),
+            max_custom=self.max_custom_tools,
+            max_served=self.max_mcp_tools,
+            load_custom=self.load_custom_tools,
+            max_execution_ms=self.max_execution_ms,
+        )
