@@ -47,8 +47,9 @@ from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
 from tools.hooks import HookRunner
-from tools.permissions.gate import Approver, PermissionGate
+from tools.permissions.gate import PermissionGate
 from tools.permissions.mode import Mode
+from tools.permissions.question import Approver
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport

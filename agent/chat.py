@@ -193,10 +193,9 @@ class Chat:
         """
         files = self._parts.files
         restored = await (files.undo if undoing else files.redo)(self.session.id)
-        text = told(restored, undoing=undoing)
         if restored is not None and restored.done:
-            self._parts.context.tell_done(text)
-        return text
+            self._parts.context.tell_done(told(restored, undoing=undoing))
+        return told(restored, undoing=undoing, way_back="/redo" if undoing else "/undo")
 
     def goodbye(self) -> str:
         """The way back, for printing on exit; empty when nothing was recorded."""

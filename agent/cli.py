@@ -38,7 +38,7 @@ COMMANDS = {
         "agent.permissions_command", "show and change permission rules, check a command"
     ),
     "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
-    "sessions": Command("agent.sessions_command", "list, show, export and remove sessions"),
+    "sessions": Command("agent.sessions_command", "list, show, export, undo and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),
     "help": Command("agent.help_command", "pages about tools and permissions", True),
 }

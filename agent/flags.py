@@ -68,14 +68,14 @@ def add_permission_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
     group.add_argument(
-        "--mode", "--permission-mode", choices=["ask", "accept-edits", "auto-sandbox", "plan"],
+        "--mode", "--permission-mode", choices=list(map(str, Mode)),
         help="what needs no question: reads (ask), also edits in this directory (accept-edits), "
         "also commands in a sandbox without network (auto-sandbox); plan allows reads only",
     )  # fmt: skip
     group.add_argument(
-        "--sandbox", choices=["auto", "required", "off"],
-        help="run the model's commands in a sandbox: where there is one, always or not at all, or "
-        "(off) only in the mode auto-sandbox",
+        "--sandbox", choices=list(map(str, Sandboxing)),
+        help="run the model's commands in a sandbox: where there is one (auto), always (required), "
+        "or only in the mode auto-sandbox (off)",
     )  # fmt: skip
     group.add_argument(
         "--dangerously-skip-permissions", dest="skip_permissions", action="store_true",

@@ -65,8 +65,6 @@ async def _run(trust: ProjectTrust, arguments: argparse.Namespace) -> int:
 
 async def show(repl: Repl, port: Port, first: str) -> int:
     """Run the chat in the terminal until the person leaves; return the exit code."""
-    from tools.engine.process import settle
-
     port.repl = repl
     port.loop = asyncio.get_running_loop()
     try:
@@ -77,6 +75,8 @@ async def show(repl: Repl, port: Port, first: str) -> int:
     finally:
         if port.chat is not None:
             await port.chat.aclose()
+        from tools.engine.process import settle
+
         await settle()
 
 

@@ -164,7 +164,8 @@ def _restore(args: argparse.Namespace, out: TextIO) -> int:
         restored = asyncio.run(restore())
     except VersionsError as error:
         raise SessionError(str(error)) from error
-    out.write(f"{told(restored, undoing=args.undoing)}\n")
+    way_back = f"opta sessions {'redo' if args.undoing else 'undo'} {path.stem}"
+    out.write(f"{told(restored, undoing=args.undoing, way_back=way_back)}\n")
     return 0 if restored is not None and not restored.kept else 1
 
 

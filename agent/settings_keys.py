@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
+from tools.confinement import ANY, ENGINES, SANDBOXES, Sandboxing
 from tools.hook_settings import HOOK_TIMEOUT_S
+from tools.permissions.mode import Mode
 
 
 class Kind(StrEnum):
@@ -111,8 +113,7 @@ _ALL = (
     Key("price_per_1000", Kind.PRICE, 0.001, "dollars per 1000 tokens in /tools tokens"),
     Key(
         "mode", Kind.CHOICE, "ask", "what is allowed without a question",
-        choices=("ask", "accept-edits", "auto-sandbox", "plan"), env=("OPTA_MODE",), flag="--mode",
-        project=False,
+        choices=tuple(map(str, Mode)), env=("OPTA_MODE",), flag="--mode", project=False,
     ),
     Key(
         "skip_permissions", Kind.SWITCH, False, "answer permission questions with yes",
@@ -141,13 +142,14 @@ _ALL = (
         project=False,
     ),
     Key(
-        "sandbox", Kind.CHOICE, "off", "run the model's commands in a sandbox: where there is one, "
-        "always, only in the mode auto-sandbox", choices=("auto", "required", "off"),
+        "sandbox", Kind.CHOICE, "off", "run the model's commands in a sandbox: where there is one "
+        "(auto), always (required), or only in the mode auto-sandbox (off)",
+        choices=tuple(map(str, Sandboxing)),
         env=("OPTA_SANDBOX",), flag="--sandbox", project=False,
     ),
     Key(
         "sandbox_backend", Kind.CHOICE, "auto", "what makes the sandbox",
-        choices=("auto", "bubblewrap", "landlock", "seatbelt"), env=("OPTA_SANDBOX_BACKEND",),
+        choices=(ANY, *map(str, SANDBOXES)), env=("OPTA_SANDBOX_BACKEND",),
         project=False,
     ),
     Key(
@@ -164,7 +166,7 @@ _ALL = (
     ),
     Key(
         "container_engine", Kind.CHOICE, "auto", "what runs tools with isolation: container",
-        choices=("auto", "podman", "docker"), env=("OPTA_CONTAINER_ENGINE",), project=False,
+        choices=(ANY, *map(str, ENGINES)), env=("OPTA_CONTAINER_ENGINE",), project=False,
     ),
     Key(
         "container_image", Kind.TEXT, "", "the image they run in; it is not fetched",

@@ -86,7 +86,7 @@ async def _help(chat: Chat, _: str) -> str:
         "!command      run a command yourself; the model sees its output with your next message",
         "@path         give the model a file with your message; @server:uri a resource of MCP",
         "Alt-Enter     new line (also Ctrl-J)      Ctrl-G   write in your editor",
-        "Shift-Tab     next mode: ask, accept-edits, auto-sandbox, plan",
+        f"Shift-Tab     next mode: {', '.join(Mode)}",
         "Up, Ctrl-R    earlier messages            Esc, Ctrl-C  stop the model",
         "Ctrl-D        leave",
     ]
@@ -138,7 +138,7 @@ def _permissions_overview(chat: Chat) -> str:
     lines += [
         "",
         "/permissions allow|ask|deny RULE   add a rule for this session",
-        "/permissions mode NAME             ask, accept-edits, auto-sandbox or plan",
+        f"/permissions mode NAME             {', '.join(Mode)}",
         "/permissions why                   what decided the last calls",
     ]
     return "\n".join(lines)

@@ -23,7 +23,8 @@ from tools.engine.run import Observe
 from tools.events import Emit
 from tools.executor import Hooks, ToolExecutor
 from tools.files.workspace import Workspace
-from tools.permissions.gate import Answer, Choice, PermissionGate, PermissionRequest
+from tools.permissions.gate import PermissionGate
+from tools.permissions.question import Answer, Choice, PermissionRequest
 from tools.permissions.rules import RuleSet, Verdict
 from tools.registry import ToolRegistry, ToolSettings
 

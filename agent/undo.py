@@ -280,17 +280,18 @@ class _PutBack:
         return f"{shown} (made again)" if change.before is None else f"{shown} (changed)"
 
 
-def told(restored: Restored | None, *, undoing: bool) -> str:
-    """Say what was done, for the person and for the model."""
+def told(restored: Restored | None, *, undoing: bool, way_back: str = "") -> str:
+    """Say what was done; `way_back` is what the person types to reverse it."""
     if restored is None:
         return "No turn changed files." if undoing else "Nothing was taken back."
-    verb, way_back = ("Took back", "redo") if undoing else ("Put again", "undo")
-    what = f"what “{sanitize(restored.title)}” changed: {_files(len(restored.done))}"
-    lines = [f"{verb} {what}. To reverse it: {way_back}."]
+    verb = "Took back" if undoing else "Put again"
+    lines = [f"{verb} what “{sanitize(restored.title)}” changed: {_files(len(restored.done))}."]
     lines += [f"  {line}" for line in restored.done]
     if restored.kept:
         lines.append("Left as they are:")
         lines += [f"  {shown_name(path)}: {reason}" for path, reason in restored.kept]
+    if way_back and restored.done:
+        lines.append(f"To reverse it: {way_back}")
     return "\n".join(lines)
 
 

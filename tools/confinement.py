@@ -41,7 +41,7 @@ ANY = "auto"
 
 
 class Sandboxing(StrEnum):
-    """When commands of the model run in a sandbox: where there is one, always, never."""
+    """When commands run in a sandbox: where there is one, always, in the mode auto-sandbox only."""
 
     AUTO = "auto"
     REQUIRED = "required"

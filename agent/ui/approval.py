@@ -9,7 +9,7 @@ from agent.ui.menu import Menu, Option
 from agent.ui.render import diff_lines
 from tools.definition import CommandDisplay, DiffDisplay, Risk, Source
 from tools.engine.output import visible
-from tools.permissions.gate import Answer, Choice, PermissionRequest
+from tools.permissions.question import Answer, Choice, PermissionRequest
 
 
 class Reply(Enum):

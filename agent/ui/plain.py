@@ -9,7 +9,7 @@ from agent.ui.ansi import Colour, detect
 from agent.ui.approval import asked
 from agent.ui.transcript import Transcript
 from agent.ui.wrap import columns_of
-from tools.permissions.gate import Answer, Choice, PermissionRequest
+from tools.permissions.question import Answer, Choice, PermissionRequest
 
 
 class PlainFrontEnd:

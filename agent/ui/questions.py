@@ -11,7 +11,7 @@ from prompt_toolkit.buffer import Buffer
 
 from agent.ui.approval import NO, Reply, approval_menu
 from agent.ui.menu import Menu
-from tools.permissions.gate import Answer, Choice, PermissionRequest
+from tools.permissions.question import Answer, Choice, PermissionRequest
 
 T = TypeVar("T")
 

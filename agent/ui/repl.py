@@ -34,7 +34,7 @@ from agent.ui.transcript import Transcript
 from agent.ui.turns import Turns
 from agent.ui.view import View
 from agent.ui.wrap import columns_of, wrap
-from tools.permissions.gate import Answer, PermissionRequest
+from tools.permissions.question import Answer, PermissionRequest
 
 T = TypeVar("T")
 

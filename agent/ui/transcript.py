@@ -23,7 +23,7 @@ from agent.ui.wrap import indent, tail
 from tools.definition import CommandDisplay, DiffDisplay, Source, TextDisplay
 from tools.engine.output import ControlStripper, sanitize, visible
 from tools.events import CallDecided, CallFinished, CallOutput
-from tools.permissions.gate import PERSON_SAID_NO, PermissionRequest
+from tools.permissions.question import PERSON_SAID_NO, PermissionRequest
 
 _KEPT_CHARS = 4096
 """How much of live output and of reasoning is kept to show its end, in characters."""

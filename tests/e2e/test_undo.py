@@ -26,20 +26,22 @@ def test_a_turn_is_taken_back_and_put_again_in_the_chat_and_the_model_is_told():
         terminal.wait(lambda s: "All changed." in s and "to stop)" not in s)
         terminal.type("/undo")
         terminal.send("Enter")
-        screen = terminal.wait("notes.txt (changed)")
+        screen = terminal.wait("To reverse it: /redo")
+        assert "notes.txt (changed)" in screen
         assert "Took back what “change my notes” changed: 2 files." in screen
         assert "d/made (deleted)" in screen
         assert kept.read_text() == "before\n"
         assert not Path("d").exists()
         terminal.type("/redo")
         terminal.send("Enter")
-        terminal.wait("d/made (made again)")
+        assert "d/made (made again)" in terminal.wait("To reverse it: /undo")
         assert kept.read_text() == "after\n"
         terminal.type("what now?")
         terminal.send("Enter")
         terminal.wait("I know.")
         said = server.sent_messages[-1]["content"]
         assert "Took back what “change my notes” changed" in said
+        assert "To reverse it" not in said
         assert said.index("Took back") < said.index("Put again") < said.index("what now?")
 
 
@@ -52,7 +54,8 @@ def test_a_batch_run_is_taken_back_by_hand():
     done = opta("sessions", "undo")
     assert (done.returncode, done.stderr) == (0, "")
     assert "f (changed)" in done.stdout
+    way_back = done.stdout.splitlines()[-1].removeprefix("To reverse it: opta ")
     assert (Path("f").read_text(), Path("g").read_text()) == ("before\n", "there\n")
     assert opta("sessions", "undo").returncode == 1
-    assert opta("sessions", "redo").returncode == 0
+    assert opta(*way_back.split()).returncode == 0
     assert not Path("g").exists()

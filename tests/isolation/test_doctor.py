@@ -11,8 +11,9 @@ from tests.support.model_server import ModelServer, say
 
 
 @pytest.fixture
-def opta_doctor(workspace):
-    """`opta doctor …` as a process, in the workspace."""
+def opta_doctor(workspace, monkeypatch):
+    """`opta doctor …` as a process, in the workspace, with a model that needs no key."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     return lambda *arguments, **more: opta("doctor", *arguments, cwd=workspace, **more)
 
 
@@ -67,3 +68,13 @@ def test_doctor_lists_what_the_project_brings_without_obeying_it(opta_doctor, wo
     done = opta_doctor("--model", "m", "--trust")
     assert done.returncode == 1
     assert "broken.json" in done.stdout.partition("Problems")[2]
+
+
+def test_doctor_tells_of_a_key_that_is_missing_and_a_script_that_is_not_there(opta_doctor):
+    done = opta_doctor("--model", "m", "--base-url", "https://models.example/v1")
+    assert done.returncode == 1
+    problems = done.stdout.partition("Problems")[2]
+    assert "There is no API key for https://models.example/v1" in problems
+    assert "Set OPENAI_API_KEY" in problems
+    done = opta_doctor("--model", "script:missing.yml")
+    assert (done.returncode, "missing.yml" in done.stdout.partition("Problems")[2]) == (1, True)

@@ -28,7 +28,7 @@ from tests.support.soon import SOON_S
 from tools.builtin import all_builtins
 from tools.definition import Outcome
 from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
-from tools.permissions.gate import Answer, Choice
+from tools.permissions.question import Answer, Choice
 
 
 class Talk:

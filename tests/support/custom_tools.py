@@ -12,7 +12,8 @@ from tools.definition import Scope, ToolCall
 from tools.engine.environment import child_environment
 from tools.executor import ToolExecutor
 from tools.files.workspace import Workspace
-from tools.permissions.gate import Answer, Choice, PermissionGate
+from tools.permissions.gate import PermissionGate
+from tools.permissions.question import Answer, Choice
 from tools.permissions.rules import RuleSet, Verdict, parse_rule
 from tools.registry import ToolRegistry, ToolSettings
 from tools.sources.files import ToolFiles

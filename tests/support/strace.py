@@ -72,3 +72,47 @@ def _address(rest: str) -> str:
         return f"{found[2]}:{found[1]}"
     socket = re.search(r'sun_path=@?"([^"]*)"', rest)
     return socket[1] if socket else rest
+
+
+_CHANGES = (
+    "strace", "-f", "-q", "-s", "4096", "-e", "signal=none", "-e",
+    "trace=%file,%network,%process,?fchmod,?fchown,?ftruncate,?fallocate,?fsetxattr",
+)  # fmt: skip
+_OPENED_TO_WRITE = re.compile(r"\bO_(?:WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)\b")
+_CHANGING = re.compile(
+    r"creat|f?truncate|fallocate|(?:sym)?link(?:at)?|unlink(?:at)?|rename(?:at2?)?|mkdir(?:at)?"
+    r"|rmdir|mknod(?:at)?|f?chmod(?:at2?)?|[fl]?chown(?:at|32)?|utimes?|utimensat|futimesat"
+    r"|[fl]?(?:set|remove)xattr|u?mount2?|chroot|pivot_root"
+)
+_NO_CHANGE = re.compile(r'(?:AT_FDCWD, )?"/dev/(?:null|tty)"')
+_NAME_SERVICE = re.compile(r"AF_UNIX, SOCK_STREAM|sun_path=\"/(?:var/)?run/nscd/socket\"")
+"""`ls -l` asks the daemon that keeps names of users, if there is one, over a local socket."""
+
+
+def watched_for_changes(log: Path, argv: tuple[str, ...]) -> list[str]:
+    """Return the command line that runs `argv` and writes to `log` what `changes` reads."""
+    return [*_CHANGES, "-o", str(log), *argv]
+
+
+def changes(log: Path, root: Path) -> list[str]:
+    """Return the system calls, failed ones too, that write, connect, or start a program of `root`.
+
+    /dev/null and the terminal may be written to.
+    """
+    found = []
+    for line in log.read_text(errors="replace").splitlines():
+        call = _CALL.match(line)
+        if call is not None and _changes(call[1], call[2], root):
+            found.append(line)
+    return found
+
+
+def _changes(name: str, rest: str, root: Path) -> bool:
+    if name in ("open", "openat", "openat2"):
+        return bool(_OPENED_TO_WRITE.search(rest)) and not _NO_CHANGE.match(rest)
+    if name in ("socket", "connect"):
+        return not _NAME_SERVICE.search(rest)
+    if name in ("execve", "execveat"):
+        path = _PATH.match(rest)
+        return path is not None and (path[3][:1] != "/" or Path(path[3]).is_relative_to(root))
+    return _CHANGING.fullmatch(name) is not None

@@ -8,7 +8,8 @@ from tests.support.bench import BUILTINS
 from tests.support.calls import make_call, make_invocation
 from tests.support.custom_tools import Project
 from tools.definition import Effect, EffectKind, Outcome
-from tools.permissions.gate import Answer, Choice, Mode, PermissionGate
+from tools.permissions.gate import Mode, PermissionGate
+from tools.permissions.question import Answer, Choice
 from tools.permissions.rules import RuleSet, Verdict, parse_rule
 from tools.storage import StorageError
 

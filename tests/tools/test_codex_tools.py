@@ -15,8 +15,8 @@ from tests.support.plans import processes_with
 from tools.builtin import all_builtins
 from tools.definition import Outcome
 from tools.formats.codex import INJECTED
-from tools.permissions.gate import Choice
 from tools.permissions.mode import Mode
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict
 
 DEADLINE_S = 30

@@ -20,7 +20,7 @@ from tools.builtin import all_builtins
 from tools.definition import Outcome, ToolError
 from tools.engine.arguments import call_variables
 from tools.events import CallFinished, CallOutput, CallStarted
-from tools.permissions.gate import Choice
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict
 
 TEXT = {"type": "string"}

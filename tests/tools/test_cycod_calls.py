@@ -13,7 +13,7 @@ import pytest
 from tests.support.custom_tools import Project
 from tests.support.plans import processes_with
 from tools.definition import Outcome, Risk
-from tools.permissions.gate import Choice
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict
 
 

@@ -13,7 +13,8 @@ from tools.definition import ResolvedCall
 from tools.engine.environment import child_environment
 from tools.files.workspace import Workspace
 from tools.permissions.destruction import destruction
-from tools.permissions.gate import Answer, Choice, Denial
+from tools.permissions.gate import Denial
+from tools.permissions.question import Answer, Choice
 from tools.permissions.rules import Verdict
 
 DESTROYS = [

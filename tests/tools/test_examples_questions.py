@@ -11,7 +11,7 @@ from tests.support.custom_tools import Project
 from tests.support.examples import FRAGMENTS, parameters
 from tests.support.tool_files import EXAMPLES
 from tools.definition import Outcome, Risk
-from tools.permissions.gate import Choice
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict, parse_tag_rule
 
 TOOLS = "002/tools/"

@@ -11,7 +11,7 @@ from tests.support.bench import BUILTINS
 from tests.support.custom_tools import Project
 from tools.definition import Outcome, ToolCall
 from tools.events import CallDecided, CallFinished, CallProposed, CallStarted
-from tools.permissions.gate import Answer, Choice
+from tools.permissions.question import Answer, Choice
 
 YES, NO = Answer(Choice.ONCE), Answer(Choice.NO)
 

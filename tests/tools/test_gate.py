@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.support.calls import connects, make_call, make_invocation, reads, runs, writes
 from tools.confinement import Backend, Confinement, Level, Walls
 from tools.definition import Source
-from tools.permissions.gate import Answer, Choice, Denial, PermissionGate
+from tools.permissions.gate import Denial, PermissionGate
 from tools.permissions.grant import Grant, GrantError
 from tools.permissions.mode import Mode
+from tools.permissions.question import Answer, Choice
 from tools.permissions.rules import RuleSet, Verdict, parse_rule
 
 ROOT = Path("/work/project")

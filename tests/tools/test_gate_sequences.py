@@ -35,8 +35,9 @@ from tools.definition import (
 from tools.events import CallDecided
 from tools.executor import ToolExecutor
 from tools.files.workspace import Workspace
-from tools.permissions.gate import Answer, Choice, Mode, PermissionGate, PermissionRequest
+from tools.permissions.gate import Mode, PermissionGate
 from tools.permissions.grant import Grant, GrantError
+from tools.permissions.question import Answer, Choice, PermissionRequest
 from tools.permissions.rules import RuleSet, Verdict, parse_rule
 from tools.registry import ToolRegistry, ToolSettings
 

@@ -19,7 +19,7 @@ from tests.support.bench import BUILTINS
 from tests.support.custom_tools import Project
 from tests.support.soon import SOON_S
 from tools.definition import Outcome, ToolCall
-from tools.permissions.gate import Answer, Choice
+from tools.permissions.question import Answer, Choice
 from tools.permissions.rules import Verdict
 
 READERS = ("read_file", "file_search", "file_operations")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.support.bench import BUILTINS
 from tests.support.custom_tools import Project
 from tools.definition import Outcome
-from tools.permissions.gate import Choice
 from tools.permissions.paths import PathPattern
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict
 
 SECRET = "hunter2"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.bench import BUILTINS
 from tests.support.custom_tools import Project
 from tools.definition import Outcome, ToolCall
-from tools.permissions.gate import Choice
+from tools.permissions.question import Choice
 from tools.permissions.rules import Verdict
 
 SECRET = "sesame-4711"

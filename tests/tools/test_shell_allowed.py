@@ -23,6 +23,7 @@ READING = [
     "find src -type f -maxdepth 2 -print0", "find . \\( -name a -o -name b \\) -size +1k",
     "fd -e py", "tree -L 2 -a", "du -sh src", "df -h", "stat a.py", "file a.py",
     "diff a.py src/b.py",
+    "od -w16 -c a.py", "xxd -l16 -c 8 a.py", "tree -aL 2 src", "rg x -g '*.{py,toml}'",
     "diff -u <(sort a.py) <(sort src/b.py)", "sort -u -k2,2n a.py | uniq -c | sort -rn | head -3",
     "cut -d: -f1 a.py", "cut -d ' ' -f2 < a.py", "tr a-z A-Z < a.py", "tac a.py", "nl a.py",
     "basename src/b.py .py", "dirname src/b.py", "realpath a.py", "which python3", "date +%F",
@@ -90,6 +91,11 @@ HOSTILE = [
     "rg --no-config x", "rg -g '*.pem' x", "rg -g '.env' x", "rg -g '*' x", "rg -g '*.e*' x",
     "rg --iglob '.E*' x", "rg --debug x", "fd -x rm", "fd --exec rm", "fd -X rm", "fd -l",
     "fd -xrm",
+    "xxd -bc a.py f", "xxd -pc a.py f", "xxd a.py -u", "xxd a.py -l 5", "xxd -cols a.py f",
+    "uniq a.py -c", "uniq a.py -f 1", "tree -Lo 1 f", "tree -Po x f", "tree -aIo x f",
+    "strings @f", "strings -a @f", "git grep -a x", "git grep -na x", "rg -g '*.local' x",
+    "rg -g '*.npmrc' x", "rg -g '*.production' x", "rg -g '*.{py,local}' x",
+    "cd src/up && cd .. && ls", "cd src/up; cd ../..; ls", "cd src/up/.. && ls",
     "sed -i s/a/b/ a.py", "sed -i.bak s/a/b/ a.py", "sed --in-place s/a/b/ a.py", "sed -ni p a.py",
     "sed 'w f' a.py", "sed -n '/x/w f' a.py", "sed 's/a/b/w f' a.py", "sed 's/a/id/e' a.py",
     "sed '1e id' a.py", "sed e a.py", "sed 'r f' a.py", "sed -f a.py", "sed 's/a/b/;w f' a.py",
@@ -202,7 +208,9 @@ SECRET = [
     "head -n 1 -- .env", "nl .env", "cut -c1 .env",
     "cat a.py .env",
     "grep -f .env a.py", "rg -f .env x", "cat \"$PWD/.env\"", "cat ${PWD}/.env", "paste .env",
-    "od -c .env",
+    "od -c .env", "od -w .env", "od -cw .env", "git blame --abbrev .env", "diff . src",
+    "diff -N . src", "diff -q src/.. src", "grep -r --include='*.local' x .",
+    "grep -r --include='*.npmrc' x .", "grep -r --include='*.py' --include='*.production' x .",
 ]  # fmt: skip
 
 OUTSIDE = [
@@ -233,6 +241,7 @@ def project(tmp_path_factory):
         (root / name).write_text("x")
     (root / "link").symlink_to(".env")
     (root / "src" / "link").symlink_to("../.env")
+    (root / "src" / "up").symlink_to("..")
     (root / "out").symlink_to("/etc")
     return root
 

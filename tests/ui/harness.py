@@ -45,7 +45,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.events import CallFinished, CallOutput, CallStarted
-from tools.permissions.gate import PermissionRequest
+from tools.permissions.question import PermissionRequest
 from tools.permissions.rules import Rule, Verdict
 from tools.storage import state_dir
 

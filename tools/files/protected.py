@@ -105,7 +105,7 @@ def protection(path: Path) -> str:
         # `git~1` is what Windows calls `.git` for programs that know only short names.
         or (_GIT if any(name.startswith("git~") for name in names) else "")
         or _by_pattern(names[-1], _PROTECTED_FILES)
-        or (_OWN if any(is_within(path, own) for own in _own_directories()) else "")
+        or (_OWN if any(is_within(path, own) for own in own_directories()) else "")
         or (_START if any(_same_name(path, start) for start in _start_files()) else "")
     )
     return f"{path.name}: {reason}" if reason else ""
@@ -146,7 +146,7 @@ def secret_patterns() -> tuple[str, ...]:
 _SPELLED = {"jenkinsfile": "Jenkinsfile", "library/launchagents": "Library/LaunchAgents"}
 """How names of the tables, which are folded, are spelled by what obeys them."""
 
-SECRET_PLACES = (
+_SECRET_PLACES = (
     ".ssh", ".aws", ".azure", ".gnupg", ".password-store", ".kube", ".docker", ".terraform.d",
     ".mozilla", ".config/gcloud", ".config/gh", ".config/hub", ".config/op",
     ".config/google-chrome", ".config/chromium", ".config/github-copilot", ".cargo/credentials",
@@ -182,15 +182,15 @@ def is_protected(name: str) -> bool:
 
 def secret_places() -> Iterator[Path]:
     """Yield the files and directories of the home directory that hold secrets, if they exist."""
-    home = _home()
+    home = home_directory()
     if home is None:
         return
-    names = [*_SECRET_DIRECTORIES, *("/".join(pair) for pair in _SECRET_PAIRS)]
-    yield from (place for name in sorted(names) if (place := home / name).exists())
+    places = dict.fromkeys(home / name for name in _SECRET_PLACES)
     with suppress(OSError), os.scandir(home) as entries:
-        for entry in entries:
-            if _SECRET_NAME.match(folded_name(entry.name)) is not None:
-                yield Path(entry.path)
+        places |= dict.fromkeys(
+            Path(entry.path) for entry in entries if holds_secret(folded_name(entry.name))
+        )
+    yield from (place for place in places if place.exists())
 
 
 def _folded(path: Path) -> list[str]:
@@ -217,7 +217,8 @@ def _same_name(path: Path, other: Path) -> bool:
     return path.parent == other.parent and _folded_name(path.name) == _folded_name(other.name)
 
 
-def _own_directories() -> list[Path]:
+def own_directories() -> list[Path]:
+    """Return the real paths of the directories with opta's own settings, tools and sessions."""
     found = [storage.global_dir()]
     for directory in (storage.config_dir, storage.state_dir):
         with suppress(storage.StorageError):
@@ -227,7 +228,7 @@ def _own_directories() -> list[Path]:
 
 def _start_files() -> Iterator[Path]:
     """The shell start files of the home directory, and what they are links to."""
-    home = _home()
+    home = home_directory()
     if home is None:
         return
     for name in START_FILES:
@@ -241,7 +242,8 @@ def _real_home(home: str) -> Path:
     return Path(os.path.realpath(home))
 
 
-def _home() -> Path | None:
+def home_directory() -> Path | None:
+    """Return the real path of the person's home directory, None where there is none."""
     with suppress(RuntimeError):
         return _real_home(str(Path.home()))
     return None

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools import storage
 from tools.confinement import Walls
 from tools.files.paths import folded_name
 from tools.files.protected import (
-    SECRET_PLACES,
     START_FILES,
     holds_secret,
+    home_directory,
     is_protected,
+    own_directories,
     protected_names,
+    secret_places,
 )
 
 MAX_ENTRIES = 2000
@@ -56,7 +56,7 @@ def survey(writable: Sequence[Path], readable: Sequence[Path]) -> Walls:
         for path, is_secret in _found_in(top):
             (hidden if is_secret else kept)[path] = None
     visible = [path for path in hidden if not any(path.is_relative_to(top) for top in shown)]
-    own = [path for path in _own() if path.exists()]
+    own = [path for path in own_directories() if path.exists()]
     return Walls(
         tops, tuple(path for path in kept if path not in tops), (*visible, *own), tuple(guarded)
     )
@@ -75,7 +75,7 @@ def _obeyed(top: Path) -> Iterator[Path]:
             yield from (path / inner for inner in _GIT_KEPT)
         else:
             yield path
-    if top == _home():
+    if top == home_directory():
         yield from (top / name for name in START_FILES)
 
 
@@ -114,26 +114,6 @@ def _entries(directory: str | Path) -> list[os.DirEntry[str]]:
 
 def _secrets() -> Iterator[Path]:
     """Yield where this person, and this machine, keep keys and logins, as far as they exist."""
-    home = _home()
-    places: Iterable[Path] = map(Path, _SYSTEM_SECRETS)
-    if home is not None:
-        named = [home / place for place in SECRET_PLACES]
-        files = (entry for entry in _entries(home) if holds_secret(folded_name(entry.name)))
-        places = [*places, *named, *(Path(entry.path) for entry in files)]
-    for path in places:
-        if path.exists():
-            yield Path(os.path.realpath(path))
-
-
-def _own() -> list[Path]:
-    found = [storage.global_dir()]
-    for directory in (storage.config_dir, storage.state_dir):
-        with suppress(storage.StorageError):
-            found.append(directory())
-    return [Path(os.path.realpath(directory)) for directory in found]
-
-
-def _home() -> Path | None:
-    with suppress(RuntimeError):
-        return Path(os.path.realpath(Path.home()))
-    return None
+    machine = (path for path in map(Path, _SYSTEM_SECRETS) if path.exists())
+    for path in (*machine, *secret_places()):
+        yield Path(os.path.realpath(path))

@@ -11,67 +11,26 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from tools.confinement import Level
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
 from tools.permissions.command_check import UNKNOWN
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
+from tools.permissions.question import (
+    PERSON_SAID_NO,
+    Approver,
+    Choice,
+    PermissionRequest,
+)
 from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
 from tools.storage import StorageError
 
-PERSON_SAID_NO = "you (no)"
 NOBODY_ASKED = "nobody could be asked"
 NOT_GRANTED = "Permission not granted: "
 """Begins a line with a permission that a refused tool declared to need (C332)."""
 
 _SHOWN_PART = 60
-
-
-class Choice(StrEnum):
-    """The answers a person can give."""
-
-    ONCE = "once"
-    SESSION = "session"
-    ALWAYS = "always"
-    NO = "no"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A person's answer. `feedback` goes to the model with a NO; without it a NO ends the turn."""
-
-    choice: Choice
-    feedback: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
-    """What a person is asked.
-
-    `reason` says why there is a question at all. `suggested` are the rules that "for this session"
-    and "always" would add; empty when the question must be asked every time.
-    """
-
-    call: ResolvedCall
-    invocation: Invocation
-    risk: Risk
-    reason: str
-    suggested: tuple[Rule, ...] = ()
-
-    @property
-    def told_reason(self) -> str:
-        """`reason`, with what makes the call a high risk."""
-        return "; ".join((self.reason, *(f"high risk: {h}" for h in self.invocation.hazards)))
-
-
-class Approver(Protocol):
-    """Asks the person. Cancelling the task while it waits means that nothing was allowed."""
-
-    async def ask(self, request: PermissionRequest) -> Answer | None:
-        """Return the person's answer, None where nobody can be asked."""
-        ...
 
 
 class Denial(StrEnum):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tools.permissions.command_check import UNKNOWN
 from tools.permissions.git_options import PLAIN, SEPARATE_VALUE, is_plain_option, starts_program
 from tools.permissions.read_only_options import (
+    ALWAYS,
     FD,
     FIND_ALONE,
     FIND_FILES,
@@ -25,7 +26,17 @@ from tools.permissions.read_only_options import (
 )
 from tools.permissions.shell_expansion import Fields
 
-_SAFE_ENDING = re.compile(r"\*?\.(?!env$|pem$|key$|ppk$|p12$|pfx$|jks$)[A-Za-z0-9_+-]{1,12}")
+_SAFE_ENDINGS = frozenset(
+    """
+    adoc asm astro bash bat bazel bzl c cc cfg clj cljs cmake cmd cpp cs csproj css csv cts cu cxx d
+    dart diff ex elm erl exs fs fsx gemspec go gradle graphql groovy h hcl hh hpp hrl hs htm html
+    hxx ini ipynb java jl js json json5 jsonc jsx kt kts less lock log lua m md mdx mjs mk ml mli mm
+    mod mts nim nix patch php pl pm po pot proto ps1 py pyi pyx r rake rb rs rst s sass scala scm
+    scss sh sln sol sql sum svelte svg swift tex tf toml ts tsv tsx txt v vb vue xml yaml yml zig
+    zsh
+    """.split()  # noqa: SIM905 - a list of this length is read best as words
+)
+"""Endings of file names that hold code or text, no secrets: `*.local` would find `.env.local`."""
 _SAFE_BRACES = re.compile(r"(\*\.)\{([A-Za-z0-9,]+)\}")
 _JQ_REACHES_OUT = re.compile(r"\b(?:import|include|env|ENV|modulemeta|get_search_list)\b|\$__")
 _AWK_PRINT = re.compile(r"\s*\{\s*print(?:\s+\$\d+(?:\s*,?\s*\$\d+)*)?\s*\}\s*")
@@ -81,11 +92,15 @@ def reads_only(fields: Fields) -> Reading:
 
 @dataclass(slots=True)
 class _Parsed:
-    """Words taken apart: options with their values, and operands."""
+    """Words taken apart: options with their values, and operands.
+
+    `late` is the first option behind an operand.
+    """
 
     options: list[tuple[str, str]] = field(default_factory=list)
     operands: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    late: str = ""
 
     def has(self, names: frozenset[str]) -> bool:
         return any(name in names for name, _ in self.options)
@@ -105,12 +120,17 @@ def _plain(known: Program, words: Sequence[str]) -> Reading:
             raise NotReadOnly(f"has {operands[0]}, which may be a setting")
         case Operands.ONE_FILE if len(operands) > 1:
             raise NotReadOnly(f"writes to {operands[1]}")
+        case Operands.ONE_FILE if parsed.late:
+            # Where options end at the first operand this is the file to write.
+            raise NotReadOnly(f"may write to {parsed.late}")
         case Operands.PATTERN if not parsed.has(known.pattern_options):
             operands = operands[1:]
         case _:
             pass
     if known.operands not in (Operands.TEXT, Operands.NONE, Operands.FORMAT):
         reading.files += operands
+    if ALWAYS in known.recursive:
+        reading.trees += operands
     if parsed.has(known.recursive):
         included = [v for o, v in parsed.options if o == "--include"]
         if not included or not all(map(_names_no_secret, included)):
@@ -124,7 +144,10 @@ def _parse(known: Program, words: Sequence[str]) -> _Parsed:
     for word in rest:
         if word == "--":
             parsed.operands += rest
-        elif word.startswith("--"):
+            return parsed
+        if word.startswith("-") and len(word) > 1 and parsed.operands:
+            parsed.late = parsed.late or word
+        if word.startswith("--"):
             _long(known, word, rest, parsed)
         elif word.startswith("-") and len(word) > 1:
             _short(known, word, rest, parsed)
@@ -154,8 +177,16 @@ def _short(known: Program, word: str, rest: Iterator[str], parsed: _Parsed) -> N
         if name in known.alone and name != "-#":
             parsed.options.append((name, ""))
             continue
+        if name in known.optional:
+            parsed.options.append((name, word[place:]))
+            return
         if name not in known.text and name not in known.files:
             raise NotReadOnly(f"has {name}, which is not known to only read")
+        attached = word[place:]
+        if (place > 2 and not known.bundles) or (
+            attached and not known.attaches and not attached.isdecimal()
+        ):
+            raise NotReadOnly(f"has {word}, which may be read in several ways")
         value = word[place:] or _value(name, rest, parsed)
         parsed.options.append((name, value))
         if name in known.files:
@@ -180,13 +211,19 @@ def _names_no_secret(pattern: str) -> bool:
     last = pattern.rsplit("/", 1)[-1]
     braces = _SAFE_BRACES.fullmatch(last)
     endings = [braces[1] + ending for ending in braces[2].split(",")] if braces else [last]
-    return all(_SAFE_ENDING.fullmatch(ending) and ending[0] == "*" for ending in endings)
+    return all(ending[:2] == "*." and ending[2:].lower() in _SAFE_ENDINGS for ending in endings)
 
 
 def _printf(rest: Sequence[str | None]) -> Reading:
     if not rest or rest[0] is None or rest[0].startswith("-"):
         raise NotReadOnly("has no plain format")
     return Reading()
+
+
+def _strings(words: Sequence[str]) -> Reading:
+    if any(word.startswith("@") for word in words):
+        raise NotReadOnly("takes its words from a file")
+    return _plain(PROGRAMS["strings"], words)
 
 
 def _find(words: Sequence[str]) -> Reading:
@@ -375,5 +412,6 @@ _SPECIAL: dict[str, Callable[[Sequence[str]], Reading]] = {
     "read": _read,
     "sed": _sed,
     "set": _set,
+    "strings": _strings,
     "test": _test,
 }

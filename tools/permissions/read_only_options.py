@@ -25,9 +25,19 @@ class Operands(Enum):
     FORMAT = "text that begins with +"
 
 
+ALWAYS = "always"
+"""For a program that reads the files of a directory without an option that says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program. `recursive` are options with which it reads all files below a directory."""
+    """One program. `recursive` are options with which it reads all files below a directory, or
+    ALWAYS.
+
+    `bundles` and
+    `attaches` that options with a value may stand in one word with others (`-bc 8`), or with any
+    value (`-Pname`): programs that take their words apart by themselves differ there.
+    """
 
     operands: Operands
     alone: frozenset[str]
@@ -37,11 +47,13 @@ class Program:
     pattern_options: frozenset[str]
     recursive: frozenset[str]
     any_words: bool = False
+    bundles: bool = True
+    attaches: bool = True
 
 
 def program(
     operands: Operands, options: str = "", *, pattern: str = "", recursive: str = "",
-    any_words: bool = False,
+    any_words: bool = False, bundles: bool = True, attaches: bool = True,
 ) -> Program:  # fmt: skip
     """Read the options of a program as written in this module.
 
@@ -66,6 +78,7 @@ def program(
     return Program(
         operands, frozenset(alone), frozenset(text), frozenset(files), frozenset(optional),
         frozenset(pattern.split()), frozenset(recursive.split()), any_words,
+        bundles, attaches,
     )  # fmt: skip
 
 
@@ -126,7 +139,7 @@ PROGRAMS: Mapping[str, Program] = {
         "--text --side-by-side --suppress-common-lines --strip-trailing-cr --minimal "
         "--report-identical-files --unified? --context? --color? --exclude: --width: "
         "--ignore-matching-lines: --show-function-line: --no-dereference --label:",
-        recursive="-r --recursive",
+        recursive=ALWAYS,
     ),
     "dirname": program(_TEXT, "-z --zero"),
     "du": program(
@@ -166,7 +179,7 @@ PROGRAMS: Mapping[str, Program] = {
     "md5sum": _SUMS,
     "nl": program(_FILES, "-b: -n: -w: -s: -v: --body-numbering: --number-width:"),
     "nproc": program(_NONE, "--all"),
-    "od": program(_FILES, "-abcdfiloxv -A: -t: -N: -j: -w: --address-radix: --format:"),
+    "od": program(_FILES, "-abcdfiloxv -A: -t: -N: -j: -w? --address-radix: --format:"),
     "paste": program(_FILES, "-sz -d: --delimiters: --serial"),
     "pwd": program(_NONE, "-LP"),
     "readlink": program(_FILES, "-efmnz --canonicalize --canonicalize-existing --no-newline"),
@@ -195,6 +208,7 @@ PROGRAMS: Mapping[str, Program] = {
         _FILES,
         "-aAdfFghiCnNpqstuDSrvcU -L: -P: -I: --noreport --dirsfirst --prune --du --si --inodes "
         "--charset: --filelimit: --gitignore --ignore-case --matchdirs --sort:",
+        attaches=False,
     ),
     "true": program(_TEXT, any_words=True),
     ":": program(_TEXT, any_words=True),
@@ -210,24 +224,26 @@ PROGRAMS: Mapping[str, Program] = {
     "wc": program(_FILES, "-clmwL --bytes --chars --lines --words --max-line-length"),
     "which": program(_TEXT, "-as"),
     "whoami": program(_NONE),
-    "xxd": program(Operands.ONE_FILE, "-abeEiupC -c: -g: -l: -o: -s: -n:"),
+    "xxd": program(
+        Operands.ONE_FILE, "-abeEiupC -c: -g: -l: -o: -s: -n:", bundles=False, attaches=False
+    ),
 }
 
 GIT: Mapping[str, Program] = {
     "blame": program(
         _FILES,
         "-bcefklnpstwCM -L: --porcelain --line-porcelain --show-email --date: --since: "
-        "--abbrev: --root --no-progress",
+        "--abbrev? --root --no-progress",
     ),
     "cat-file": program(_FILES, "-tspe"),
     "check-ignore": program(_FILES, "-vqn --verbose --quiet --non-matching --no-index"),
     "count-objects": program(_NONE, "-vH --verbose --human-readable"),
     "describe": program(
-        _FILES, "--tags --always --all --long --dirty --contains --exact-match --abbrev: --match:"
+        _FILES, "--tags --always --all --long --dirty --contains --exact-match --abbrev? --match:"
     ),
     "grep": program(
         Operands.PATTERN,
-        "-aEFGHhIilLnovwWcpqz -e: -A: -B: -C: -m: --cached --ignore-case --word-regexp "
+        "-EFGHhIilLnovwWcpqz -e: -A: -B: -C: -m: --cached --ignore-case --word-regexp "
         "--invert-match --line-number --column --count --files-with-matches --name-only "
         "--files-without-match --only-matching --extended-regexp --fixed-strings --break "
         "--heading --show-function --function-context --and --or --not --all-match --quiet "
@@ -238,7 +254,7 @@ GIT: Mapping[str, Program] = {
         _FILES,
         "-cdmostuzkiv -x: --cached --deleted --modified --others --stage --unmerged --killed "
         "--ignored --exclude: --exclude-standard --full-name --error-unmatch --directory "
-        "--no-empty-directory --abbrev: --eol --deduplicate",
+        "--no-empty-directory --abbrev? --eol --deduplicate",
     ),
     "ls-tree": program(
         _FILES, "-rdtlz --long --name-only --name-status --full-name --full-tree --object-only"

@@ -247,6 +247,8 @@ class _Reader:
                 raise Unclear("changes to a directory that is not known")
             if os.environ.get("CDPATH") and not target.startswith(("/", "./", "../")):
                 raise Unclear("changes to a directory that CDPATH chooses")
+            if ".." in Path(target).parts and any(_through_link(cwd / target) for cwd in before):
+                raise Unclear("goes up from behind a link")
             targets.append(target)
             found.update(dict.fromkeys(cwd / target for cwd in before))
         if len(found) > MAX_DIRECTORIES:
@@ -320,6 +322,11 @@ class _Reader:
             elif node.type == "command" and _text(node).startswith("read"):
                 for child in node.children[1:]:
                     self.assigned.setdefault(_text(child), []).append(None)
+
+
+def _through_link(path: Path) -> bool:
+    """Tell whether `..` leads elsewhere for the shell, which takes back names, than for files."""
+    return os.path.realpath(path) != os.path.realpath(os.path.normpath(path))
 
 
 def _literal_program(node: Node) -> Node:

@@ -28,7 +28,8 @@ from tools.engine.output import visible
 from tools.engine.results import TIMED_OUT_CODE, StepResult, StepState
 from tools.events import CallDecided, CallEvent, CallOutput
 from tools.formats.references import uses_any
-from tools.permissions.gate import NOBODY_ASKED, NOT_GRANTED, PERSON_SAID_NO
+from tools.permissions.gate import NOBODY_ASKED, NOT_GRANTED
+from tools.permissions.question import PERSON_SAID_NO
 
 ARGUMENT_OPTIONS = (
     Option("--param", ("NAME=VALUE",), many=True),
