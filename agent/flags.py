@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tools.confinement import Sandboxing
+from tools.permissions.mode import Mode
+
 if TYPE_CHECKING:
     import argparse
 
