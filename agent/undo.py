@@ -280,10 +280,16 @@ class _PutBack:
         return f"{shown} (made again)" if change.before is None else f"{shown} (changed)"
 
 
+_NOTHING_TO_UNDO = (
+    "There is nothing to take back: no turn that is left changed files that undo covers "
+    "(not `.git`, nor what is ignored or outside this directory)."
+)
+
+
 def told(restored: Restored | None, *, undoing: bool, way_back: str = "") -> str:
     """Say what was done; `way_back` is what the person types to reverse it."""
     if restored is None:
-        return "No turn changed files." if undoing else "Nothing was taken back."
+        return _NOTHING_TO_UNDO if undoing else "Nothing was taken back."
     verb = "Took back" if undoing else "Put again"
     lines = [f"{verb} what “{sanitize(restored.title)}” changed: {_files(len(restored.done))}."]
     lines += [f"  {line}" for line in restored.done]

@@ -75,6 +75,15 @@ def test_one_job_loads_neither_the_screen_nor_the_token_counter(monkeypatch, tmp
     assert sorted(loaded & {"prompt_toolkit", "rich", "ruamel", "tiktoken", "yaml"}) == []
 
 
+def test_an_answer_without_calls_loads_no_database_and_no_parser(monkeypatch):
+    with ModelServer([say("Hello.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        loaded = modules_of(RUN, "-p", "go", "--model", "m")
+    assert len(server.requests) == 1
+    late = {"sqlite3", "tree_sitter", "tree_sitter_bash", "jsonschema_rs", "pathspec", "yaml"}
+    assert sorted(loaded & late) == []
+
+
 @needs_tmux
 @pytest.mark.parametrize("servers", [0, 10])
 def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait(servers):

@@ -271,6 +271,41 @@ async def test_r40_git_shows_no_lines_of_tracked_secrets(repository):
     assert "of .env" not in shown
 
 
+@pytest.mark.parametrize("name", ["KEY.PEM", "sub/.ssh/config", "sub/.ENV"])
+async def test_r40_git_shows_no_secrets_in_other_places_and_cases(tmp_path, name):
+    bench = Bench(tmp_path / "project")
+    git("init", "-q", ".", cwd=bench.root)
+    for place in (name, "a.py"):
+        bench.file(place, "needle\n")
+    git("add", "-A", cwd=bench.root)
+    git("commit", "-qm", "first", cwd=bench.root)
+    shown = await bench.text("run_command", command="git show; git grep needle")
+    assert "a.py:needle" in shown
+    assert f"{name}:needle" not in shown
+    assert shown.count("+needle") == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [(".gitattributes", ".env diff"), (".gitattributes", "* diff"),
+     ("sub/.gitattributes", "* diff"),
+     (".git/info/attributes", "*.env !diff")],
+)  # fmt: skip
+async def test_r40_attributes_of_the_repository_show_no_secrets(tmp_path, place, line):
+    bench = Bench(tmp_path / "project")
+    git("init", "-q", ".", cwd=bench.root)
+    bench.file("sub/.env", "needle\n")
+    bench.file(place, f"{line}\n")
+    git("add", "-A", cwd=bench.root)
+    git("commit", "-qm", "first", cwd=bench.root)
+    for command in ("git show", "git log -p", "git grep needle", "cd sub && git grep needle"):
+        result = await bench.call("run_command", command=command)
+        assert result.outcome is Outcome.ERROR
+        assert "hold secrets" in result.text
+        assert "+needle" not in result.text
+        assert ":needle" not in result.text
+
+
 async def test_r40_rg_finds_no_lines_of_secrets(tmp_path):
     if shutil.which("rg") is None:
         pytest.skip("rg is not installed")

@@ -37,6 +37,12 @@ _ENVIRONMENT = {
 """A partial clone fetches what it lacks when it is read; no transport may start."""
 
 
+RunGit = Callable[[Mapping[str, str], tuple[str, ...]], Awaitable[ProcessResult]]
+"""Runs git with an environment and arguments."""
+
+_MAX_CHECKED = 500
+"""Tracked files with secrets whose attributes are asked for."""
+
 _ADVICE = "Use run_command, so that the user is asked."
 _ADVICE_TO_COMMAND = "Nothing was run. The user can run it with `!`."
 
@@ -62,7 +68,7 @@ def overrides(listed: ProcessResult, advice: str = _ADVICE) -> list[str]:
 async def reading_environment(
     environment: Mapping[str, str],
     cwd: Path,
-    git: Callable[[Mapping[str, str], tuple[str, ...]], Awaitable[ProcessResult]],
+    git: RunGit,
 ) -> dict[str, str]:
     """Return the environment for shell commands that read a repository with git.
 
@@ -90,7 +96,35 @@ async def reading_environment(
     numbered = list(enumerate(setting.partition("=") for setting in settings))
     keys = {f"GIT_CONFIG_KEY_{number}": name for number, (name, _, _) in numbered}
     values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, _, value) in numbered}
-    return quiet | keys | values | {"GIT_CONFIG_COUNT": str(len(numbered))}
+    reading = quiet | keys | values | {"GIT_CONFIG_COUNT": str(len(numbered))}
+    shown = await _shown_secret(reading, git)
+    if shown:
+        raise ToolError(
+            f"The attributes of this repository make git show the lines of files such as {shown}, "
+            "which hold secrets. Nothing was run. Use the tool `git`, which leaves them out."
+        )
+    return reading
+
+
+async def _shown_secret(reading: Mapping[str, str], git: RunGit) -> str:
+    """Return a name of files with secrets that attributes of the repository make text again.
+
+    Those stand above `core.attributesFile`. Asked of every pattern, and of tracked files, which
+    may lie beside attributes of their own.
+    """
+    patterns = secret_patterns()
+    listed = await git(
+        reading, ("ls-files", "-z", "--", *(f":(top,icase,glob)**/{name}" for name in patterns))
+    )
+    if listed.exit_code != 0:
+        return ""
+    tracked = listed.stdout.head.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    names = [*(pattern.replace("*", "x") for pattern in patterns), *tracked[:_MAX_CHECKED]]
+    checked = await git(reading, ("check-attr", "-z", "diff", "--", *names))
+    output = checked.stdout.head + checked.stdout.tail
+    fields = output.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    found = zip(fields[::3], fields[2::3], strict=False)
+    return next((name for name, value in found if value != "unset"), "")
 
 
 def _shows_by_program(line: str) -> bool:
@@ -108,8 +142,14 @@ def _modules_file(cwd: Path) -> Path | None:
 
 def _attributes() -> Path:
     return storage.kept_file(
-        "git-attributes", "".join(f"{pattern} -diff\n" for pattern in secret_patterns())
+        "git-attributes", "".join(f"{_in_any_case(name)} -diff\n" for name in secret_patterns())
     )
+
+
+def _in_any_case(pattern: str) -> str:
+    """Return a pattern for attributes that holds for every case and in every directory."""
+    letters = (f"[{c}{c.upper()}]" if c.isalpha() else c for c in pattern)
+    return ("**/" if "/" in pattern else "") + "".join(letters)
 
 
 def _settings(listed: ProcessResult) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sqlite3
 import threading
 import time
 import zlib
@@ -17,9 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools import storage
 from tools.files.snapshot import Change, FileVersion, Seen
+
+if TYPE_CHECKING:
+    import sqlite3
 
 KEPT_S = 14 * 24 * 3600
 """How long changes can be taken back, in seconds."""
@@ -79,6 +82,8 @@ class FileVersions:
     """
 
     def __init__(self, root: Path) -> None:
+        import sqlite3
+
         self._lock = threading.Lock()
         self._kept: dict[bytes, bytes] = {}
         self._kept_bytes = 0
@@ -184,6 +189,8 @@ class FileVersions:
 
     def close(self) -> None:
         """Close the file."""
+        import sqlite3
+
         with suppress(sqlite3.Error):
             self._database.close()
 
@@ -210,6 +217,8 @@ class FileVersions:
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
         try:
             with self._lock, self._database as database:
                 yield database
