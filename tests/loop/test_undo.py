@@ -235,6 +235,59 @@ async def test_ignored_files_large_files_and_secrets_are_not_kept(project, monke
     assert sorted(paths) == [".gitignore", "src/f"]
 
 
+async def test_r21_what_was_ignored_before_a_turn_is_not_taken_for_new(project):
+    project.write(".gitignore", "build/\n*.log\n")
+    for name in ("build/deep/x", "a.log", "src/f"):
+        project.write(name, "work of hours")
+    before = project.state()
+
+    def change():
+        project.write(".gitignore", "")
+        project.write("src/f", "1")
+        project.write("new.log", "1")
+
+    await project.turn(change)
+    restored = await project.undo()
+    assert project.state() == before
+    assert [path for path, _ in restored.kept] == ["a.log", "build"]
+    assert (await project.redo()).done == (".gitignore (changed)", "new.log (made again)",
+                                           "src/f (changed)")  # fmt: skip
+    assert (project.root / "build/deep/x").read_text() == "work of hours"
+
+
+async def test_r21_what_is_ignored_after_a_turn_is_not_taken_for_deleted(project):
+    project.write("a.log", "0")
+    await project.turn(lambda: project.write(".gitignore", "*.log\n"))
+    restored = await project.undo()
+    assert restored.done == (".gitignore (deleted)",)
+    assert [path for path, _ in restored.kept] == ["a.log"]
+    assert (project.root / "a.log").read_text() == "0"
+
+
+async def test_r21_what_could_not_be_read_before_a_turn_is_not_taken_for_new(project, monkeypatch):
+    project.write("closed/x", "work of hours")
+    project.write("f", "0")
+    closed = True
+    opened = os.open
+
+    def refusing(path, *rest, **named):
+        if closed and path == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *rest, **named)
+
+    def change():
+        nonlocal closed
+        closed = False
+        project.write("f", "1")
+
+    monkeypatch.setattr(os, "open", refusing)
+    await project.turn(change)
+    restored = await project.undo()
+    assert (project.root / "closed/x").read_text() == "work of hours"
+    assert (project.root / "f").read_text() == "0"
+    assert [path for path, _ in restored.kept] == ["closed"]
+
+
 async def test_a_change_within_the_same_tick_of_the_clock_is_seen(project):
     path = project.write("f", "0")
     found = path.stat()

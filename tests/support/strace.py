@@ -94,15 +94,16 @@ def watched_for_changes(log: Path, argv: tuple[str, ...]) -> list[str]:
     return [*_CHANGES, "-o", str(log), *argv]
 
 
-def changes(log: Path, root: Path) -> list[str]:
+def changes(log: Path, root: Path, scratch: Path) -> list[str]:
     """Return the system calls, failed ones too, that write, connect, or start a program of `root`.
 
-    /dev/null and the terminal may be written to.
+    /dev/null and the terminal may be written to, and files in `scratch`, the directory for
+    temporary files: `tac` and `sort` keep there what they get from a pipe.
     """
     found = []
     for line in log.read_text(errors="replace").splitlines():
         call = _CALL.match(line)
-        if call is not None and _changes(call[1], call[2], root):
+        if call is not None and f'"{scratch}/' not in line and _changes(call[1], call[2], root):
             found.append(line)
     return found
 

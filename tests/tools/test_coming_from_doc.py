@@ -217,6 +217,15 @@ def refused(opta):
     assert not Path("here").exists()
 
 
+@row("`execution-privilege: elevated`")
+def elevated(opta):
+    put(opta, "bash: touch here\nsecurity: {execution-privilege: elevated}")
+    refused = opta("tool run t")
+    assert refused.code != 0
+    assert "it asks first, and nobody can be asked here" in refused.err
+    assert not Path("here").exists()
+
+
 @row("`isolation: sandbox`")
 def sandboxed(opta):
     outside = Path("..").resolve() / "outside"

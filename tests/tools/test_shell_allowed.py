@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.calls import make_call, make_invocation, runs
 from tests.support.commands import rule_set, verdict, whys
+from tools.permissions.destruction import destruction
 from tools.permissions.rules import Verdict
 from tools.permissions.sed_script import only_prints
 
@@ -262,6 +263,35 @@ def test_r06_r09_whatever_may_do_more_is_asked_about(project, line):
 def test_r07_one_bad_part_is_found_between_good_ones(project, line):
     assert verdict(f"ls\n{line}\n", project) is Verdict.ASK
     assert verdict(f"{line}\nls", project) is Verdict.ASK
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["taskset 1 rm x", "chrt 5 rm x", "setpriv --reuid 1 rm x", "prlimit --nofile=9 rm x",
+     "runuser -u a -- rm x", "systemd-run rm x", "nsenter -t 1 rm x", "toybox rm x",
+     "tmux new 'rm x'",
+     "firejail rm x", "bwrap --bind / / rm x", "script -c 'rm x'", "sg g 'rm x'", "screen -dm rm x",
+     "caffeinate -i rm x", "chpst -u a rm x", "proxychains rm x", "xvfb-run rm x", "fakeroot rm x"],
+)  # fmt: skip
+def test_r11_a_denied_program_is_seen_behind_less_usual_wrappers(project, line):
+    rules = "deny:run_command(rm:*)", "allow:run_command"
+    assert verdict(line, project, *rules) is not Verdict.ALLOW
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['rm -rf "$(pwd)"', "rm -rf `pwd`", "rm -rf {/,x}", "rm -rf ~+", "rm -rf ~+/*", "rm -rf ~root",
+     "rm -rf [a-z]*"],
+)  # fmt: skip
+def test_r14_other_spellings_of_what_must_not_be_removed_are_seen(project, line):
+    assert destruction(line, project, project)
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -rf {a,b}", 'rm "$(cat a.py)"', "rm ~nobody-there/x", "rm [a-z]*.pyc"]
+)
+def test_r14_what_only_looks_alike_is_not_taken_for_it(project, line):
+    assert not destruction(line, project, project)
 
 
 @pytest.mark.parametrize("line", SECRET)

@@ -105,12 +105,14 @@ class Watched:
     def __init__(self, place: Path) -> None:
         self.root = place / "project"
         self.log = place / "trace"
+        self.scratch = place / "scratch"
+        self.scratch.mkdir()
         (self.root / "src").mkdir(parents=True)
         for name in ("a.py", "b.txt", "src/c.py", "-o", "x"):
             (self.root / name).write_text('{"a": "one"}\n')
         self.env = without_transport({
             "PATH": os.environ["PATH"], "HOME": str(self.root), "LC_ALL": "C.UTF-8",
-            "BASH": str(BASH), "GIT_PAGER": "cat",
+            "BASH": str(BASH), "GIT_PAGER": "cat", "TMPDIR": str(self.scratch),
         })  # fmt: skip
         person = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.hooksPath=/dev/null"]
         for words in (["init", "-q", "."], ["add", "-A"], [*person, "commit", "-qm", "first"]):
@@ -126,7 +128,7 @@ class Watched:
             cwd=self.root, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, timeout=120, check=False,
         )  # fmt: skip
-        return changes(self.log, self.root)
+        return changes(self.log, self.root, self.scratch)
 
 
 @pytest.fixture(scope="module")

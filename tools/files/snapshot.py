@@ -48,6 +48,8 @@ class FileVersion(NamedTuple):
     mode: int
 
 
+_HIDDEN = "was ignored, or could not be looked into, before or after"
+
 DIRECTORY = FileVersion(b"", 0)
 """Stands for a directory."""
 
@@ -71,12 +73,14 @@ class Change(NamedTuple):
 class Snapshot:
     """The files below a directory, its directories, and what could not be kept, with the reason.
 
-    `incomplete` says why the tree as a whole was not looked at; empty where it was.
+    `hidden` are files and directories that are ignored or could not be looked into. `incomplete`
+    says why the tree as a whole was not looked at; empty where it was.
     """
 
     files: dict[str, Seen] = field(default_factory=dict)
     directories: set[str] = field(default_factory=set)
     left_out: dict[str, tuple[Signature, str]] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
     incomplete: str = ""
 
     def changes_to(self, later: Snapshot) -> list[Change]:
@@ -90,7 +94,12 @@ class Snapshot:
             Change(path, *((DIRECTORY, None) if path in self.directories else (None, DIRECTORY)))
             for path in self.directories ^ later.directories
         ]
-        return sorted(change for change in found if change.before != change.after)
+        hidden = self.hidden | later.hidden
+        return sorted(
+            change
+            for change in found
+            if change.before != change.after and not _hidden_at(change.path, hidden)
+        )
 
     def uncovered(self, later: Snapshot) -> list[tuple[str, str]]:
         """Return paths that changed and cannot be put back, each with the reason."""
@@ -99,7 +108,13 @@ class Snapshot:
             for path in self.left_out.keys() | later.left_out.keys()
             if _signature_of(self, path) != _signature_of(later, path)
         }
-        return sorted((path, _reason(self, later, path)) for path in paths)
+        found = {(path, _reason(self, later, path)) for path in paths}
+        hidden = self.hidden | later.hidden
+        different = _different(self.files, later.files) | (self.directories ^ later.directories)
+        for path in different if hidden else ():
+            # Ignored before and not after, it is there as before: no new file, none that is gone.
+            found.update((place, _HIDDEN) for place in _hidden_at(path, hidden))
+        return sorted(found)
 
 
 @dataclass(slots=True)
@@ -112,6 +127,7 @@ class _Listing:
     ignores: Ignores
     files: tuple[str, ...]
     directories: tuple[str, ...]
+    hidden: tuple[str, ...]
 
 
 class TreeWatcher:
@@ -134,8 +150,10 @@ class TreeWatcher:
         """Look at the whole tree; `incomplete` where it is too large or `go_on` said no."""
         taken = Snapshot()
         look = _Look(self._known, self._keep, taken, time.time_ns(), go_on)
-        with suppress(OSError):
+        try:
             self._enter("", os.fspath(self.root), None, Ignores(), look, 0)
+        except OSError:
+            taken.hidden.add("")
         if not taken.incomplete:
             self._known = dict(taken.files)
         return taken
@@ -158,13 +176,18 @@ class TreeWatcher:
             listing = self._listing(relative, path, handle, above)
             prefix = f"{relative}/" if relative else ""
             look.at_files(listing.files, prefix, handle, path)
+            look.taken.hidden.update(prefix + name for name in listing.hidden)
             for name in listing.directories if depth < _MAX_DEPTH else ():
                 if look.taken.incomplete:
                     return
                 inner = prefix + name
                 look.taken.directories.add(inner)
-                with suppress(OSError):
+                try:
                     self._enter(inner, f"{path}/{name}", handle, listing.ignores, look, depth + 1)
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    look.taken.hidden.add(inner)
         finally:
             if handle is not None:
                 os.close(handle)
@@ -183,21 +206,21 @@ class TreeWatcher:
         ignores = above.within(Path(path))
         files: list[str] = []
         directories: list[str] = []
+        hidden: list[str] = []
         with os.scandir(path if handle is None else handle) as entries:
             for entry in entries:
                 is_directory = entry.is_dir(follow_symlinks=False)
                 ignored = ignores.ignored(f"{path}/{entry.name}", is_directory=is_directory)
                 if (
-                    ignored
-                    or entry.name == ".git"
+                    entry.name == ".git"
                     or is_temporary(entry.name)
                     or f"{path}/{entry.name}" == self._apart
                 ):
                     continue
-                (directories if is_directory else files).append(entry.name)
-        listing = _Listing(
-            signature, above, ignore_file, ignores, tuple(sorted(files)), tuple(sorted(directories))
-        )
+                kind = hidden if ignored else directories if is_directory else files
+                kind.append(entry.name)
+        names = (tuple(sorted(found)) for found in (files, directories, hidden))
+        listing = _Listing(signature, above, ignore_file, ignores, *names)
         if time.time_ns() - signature[0] > _FRESH_NS:
             self._listings[relative] = listing
         return listing
@@ -333,6 +356,12 @@ def _different(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> set[str
     return {
         path for path in before.keys() | after.keys() if before.get(path) is not after.get(path)
     }
+
+
+def _hidden_at(path: str, hidden: set[str]) -> set[str]:
+    """Return which of `hidden` a path is, or lies below."""
+    names = path.split("/")
+    return {"/".join(names[:count]) for count in range(len(names) + 1)} & hidden
 
 
 def _signature_of(taken: Snapshot, path: str) -> Signature | None:

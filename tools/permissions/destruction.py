@@ -23,7 +23,8 @@ _FORMATTERS = re.compile(
 _DEVICE = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper/|md|loop|mem|kmem|port)\S*")
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--r(e(c(u(r(s(i(ve?)?)?)?)?)?)?)?")
 _VARIABLE = re.compile(r"\$(\{?)(\w+)\}?")
-_GLOB_TAIL = re.compile(r"(/?(\*\*?|\.\*|\.\[[^/]*|\{[^/]*|\?\?*))+/?$")
+_BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
+_GLOB_TAIL = re.compile(r"(/?(\*\*?|\[[^]/]*\]\*|\.\*|\.\[[^/]*|\{[^/]*|\?\?*))+/?$")
 
 
 def destruction(line: str, cwd: Path, root: Path) -> str:
@@ -119,7 +120,10 @@ def _reason(
 def _values(operand: str, reading: ShellReading, root: Path) -> Iterator[str | None]:
     """Yield what an operand may be: variables with known values, unknown ones as nothing."""
     known = {"HOME": {home_directory()}, "PWD": {str(root)}, "OLDPWD": {str(root)}}
-    texts = {operand}
+    texts = set(_alternatives(operand))
+    if not operand and any(command.words[0] == "pwd" for command in reading.commands):
+        # A substitution leaves nothing of itself: `"$(pwd)"`.
+        texts = {"."}
     for match in _VARIABLE.finditer(operand):
         values = reading.assigned.get(match[2]) or known.get(match[2]) or {""}
         texts = {text.replace(match[0], value) for text in texts for value in values}
@@ -129,6 +133,14 @@ def _values(operand: str, reading: ShellReading, root: Path) -> Iterator[str | N
     yield from (text or None for text in texts)
 
 
+def _alternatives(operand: str) -> list[str]:
+    """Return what `{a,b}` stands for, where an operand holds one."""
+    braces = _BRACES.fullmatch(operand)
+    if braces is None:
+        return [operand]
+    return [braces[1] + word + braces[3] for word in braces[2].split(",")]
+
+
 def _named(text: str, cwd: Path, root: Path) -> str:
     """Say which precious directory a text names, with a glob of everything in it too."""
     base = _GLOB_TAIL.sub("", text)
@@ -136,6 +148,10 @@ def _named(text: str, cwd: Path, root: Path) -> str:
         base = base or ("/" if text.startswith("/") else ".")
     if base == "~" or base.startswith("~/"):
         base = home_directory() + base[1:]
+    elif base == "~+" or base.startswith("~+/"):
+        base = str(cwd) + base[2:]
+    elif base.startswith("~"):
+        base = os.path.expanduser(base)  # noqa: PTH111 - Path raises for users that are not known
     try:
         real = Path(os.path.realpath(cwd / base))
     except (OSError, ValueError):
