@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 QUESTION = "Trust what this project brings?"
 
-SHOWN = (".opta", ".mimir", ".cycod", ".codex/config.toml", "AGENTS.md")
+SHOWN = (".opta", ".mimir", ".cycod", ".codex/config.toml", ".mcp.json", "AGENTS.md")
 """What the question of trust is about, and so is read to be shown, and never used."""
 
 ALSO_READ = (".git/HEAD", ".gitignore")
@@ -153,7 +153,7 @@ def test_a_trap_that_does_spring_is_seen(tmp_path, project):
 @pytest.mark.parametrize("trust", [[], ["--trust"]], ids=["untrusted", "trusted"])
 def test_reading_with_git_runs_nothing_that_the_repository_configures(tmp_path, project, trust):
     (project / ".git/HEAD").write_text(f"ref: refs/heads/{BRANCH}\n")
-    for settings in (".opta/config.yml", ".mimir/config.yml"):
+    for settings in (".opta/config.yml", ".mimir/config.yml", ".mcp.json"):
         (project / settings).unlink()
     lines = [["status"], ["diff"], ["log", "-p"], ["show"], ["branch"], ["diff", "HEAD"]]
     calls = [scripted_call("git", operation=name, args=args) for name, *args in lines]
@@ -207,6 +207,7 @@ def test_r25_only_the_path_that_was_trusted_is_trusted(project: Path, tmp_path: 
     for other in (worktree, spoofed):
         for part in (".opta", ".mimir", ".cycod", ".codex"):
             shutil.copytree(project / part, other / part)
+        shutil.copy(project / ".mcp.json", other)
     (spoofed / ".git").mkdir()
     (spoofed / ".git/HEAD").write_text((project / ".git/HEAD").read_text())
     (spoofed / ".git/commondir").write_text(f"{project}/.git\n")
