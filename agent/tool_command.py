@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from agent.configuration import codex_config, read_settings, tool_files
 from agent.errors import USAGE, UserError
@@ -23,6 +23,8 @@ from tools.commands.tool.store import ToolStore
 from tools.registry import SESSION_NAMES
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from tools.definition import ToolDefinition
     from tools.engine.run import Observe
 
@@ -57,8 +59,13 @@ def main(words: Sequence[str], out: TextIO) -> int:
 def _end_orderly() -> None:
     """Let SIGTERM and the end of the terminal do what Ctrl-C does: end the steps, clean up."""
 
-    def interrupt(number: int, _: object) -> NoReturn:
-        raise KeyboardInterrupt
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # Raised in the middle of the event loop it would leave what waits there waiting:
+        # while one runs, the handler of Ctrl-C cancels the task instead.
+        ctrl_c = signal.getsignal(signal.SIGINT)
+        if not callable(ctrl_c):
+            raise KeyboardInterrupt
+        ctrl_c(signal.SIGINT, frame)
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
