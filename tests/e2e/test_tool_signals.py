@@ -21,7 +21,7 @@ steps:
 resources:
   cleanup: [{final-command: echo done > cleaned}]
 """
-DEADLINE_S = 30
+DEADLINE_S = 90
 
 
 def wait_for(condition) -> bool:
