@@ -21,7 +21,7 @@ steps:
 resources:
   cleanup: [{final-command: echo done > cleaned}]
 """
-DEADLINE_S = 90
+DEADLINE_S = 30
 
 
 def wait_for(condition) -> bool:
@@ -48,8 +48,10 @@ def test_a_signal_ends_every_step_and_cleanup_runs(tmp_path: Path, number: signa
     tools = tmp_path / ".opta" / "tools"
     tools.mkdir(parents=True)
     (tools / "slow.yaml").write_text(TOOL)
+    # What runs the tests may ignore SIGHUP (nohup), and would hand that down.
     with subprocess.Popen(
         [*OPTA, "tool", "run", "slow", "--trust"], cwd=tmp_path, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     ) as running:  # fmt: skip
         leaders: list[int] = []

@@ -97,6 +97,11 @@ class Plans:
         return {step.name: str(step.state) for step in self.steps}
 
 
+def marked_seconds(seconds):
+    """Return `seconds` as an argument of `sleep` that no other run of the tests uses."""
+    return f"{seconds}.{os.getpid():010d}"
+
+
 def processes_with(text):
     """Return the pids of living processes whose command line holds `text`."""
     found = []

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.cli import OPTA
 from tests.support.examples import FRAGMENTS, Examples, parameters
-from tests.support.plans import processes_with
+from tests.support.plans import marked_seconds, processes_with
 from tests.support.tool_files import EXAMPLES, load
 
 
@@ -82,13 +82,14 @@ def test_three_tries_fail_and_the_fallback_gives_the_result(examples, opta):
 @pytest.mark.row("C314")
 def test_a_step_is_ended_after_its_own_five_seconds(examples):
     examples.put(FRAGMENTS + "step-timeouts.yaml")
-    examples.stub("quick-command", "exec sleep 61.25")
+    mark = marked_seconds(62)
+    examples.stub("quick-command", f"exec sleep {mark}")
     examples.stub("long-command")
     ran = examples.run("part")
     assert (ran.code, examples.calls) == (124, ["quick-command"])
     assert "quick-operation: Command timed out after 5000ms" in ran.err
     assert "long-operation: not started: quick-operation failed" in ran.err
-    assert processes_with("61.25") == []
+    assert processes_with(mark) == []
     tool = loaded("step-timeouts.yaml", "")
     assert [step.timeout_ms for step in tool.action.steps] == [5000, 25000]
     assert tool.limits.timeout_ms == 30000

@@ -17,7 +17,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from tests.support.plans import Plans, bash, processes_with, tool
+from tests.support.plans import Plans, bash, marked_seconds, processes_with, tool
 from tests.support.soon import SOON_S
 from tools.actions import (
     AliasAction,
@@ -346,16 +346,17 @@ async def test_a_missing_program_or_shell_fails_the_step_with_a_reason(plans):
 
 
 async def test_a_step_is_ended_at_its_own_deadline_with_its_children(plans):
+    mark = marked_seconds(61)
     started = time.monotonic()
     result = await plans.run(
-        bash("a", "sleep 61.25 & sleep 61.25", timeout_ms=300), bash("b"), timeout_ms=30_000
+        bash("a", f"sleep {mark} & sleep {mark}", timeout_ms=300), bash("b"), timeout_ms=30_000
     )
     assert time.monotonic() - started < SOON_S
     assert plans.states() == {"a": "timed out", "b": "cancelled"}
     assert result.outcome is Outcome.TIMED_OUT
     assert result.exit_code == 124
     assert "timed out after 300 ms" in result.text
-    await until(lambda: not processes_with("61.25"), "children end")
+    await until(lambda: not processes_with(mark), "children end")
 
 
 async def test_the_deadline_of_the_tool_is_over_all_steps_and_delays(plans):
@@ -374,7 +375,7 @@ async def test_the_deadline_of_the_tool_is_over_all_steps_and_delays(plans):
 
 @pytest.mark.parametrize("after_ms", [0, 1, 3, 10, 30, 100, 250])
 async def test_a_plan_that_is_cancelled_at_any_instant_leaves_no_process(plans, after_ms):
-    mark = f"6{after_ms}.125"
+    mark = marked_seconds(f"6{after_ms}")
     steps = [bash(f"s{n}", f"sleep {mark} & sleep {mark}", parallel=True) for n in range(6)]
     call, invocation = plans.prepare(*steps)
     task = asyncio.ensure_future(invocation.run(mint(call, "test"), plans.show))
@@ -427,9 +428,9 @@ from tools.engine.plan import order_steps
 from tools.permissions.grant import mint
 
 async def main():
-    root = pathlib.Path(sys.argv[1])
+    root, mark = pathlib.Path(sys.argv[1]), sys.argv[2]
     call, invocation = Plans(root).prepare(
-        bash("a", "touch begun; trap '' TERM; sleep 60.375 & wait; sleep 60.375"),
+        bash("a", f"touch begun; trap '' TERM; sleep {mark} & wait; sleep {mark}"),
         cleanup=(Shell("bash", "sleep 0.3; touch cleaned", True),),
     )
     task = asyncio.ensure_future(invocation.run(mint(call, "test"), print))
@@ -444,13 +445,14 @@ asyncio.run(main())
 @pytest.mark.row("C389")
 def test_cleanup_is_done_before_the_program_ends(plans):
     repository = Path(__file__).resolve().parents[2]
+    mark = marked_seconds(60)
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(plans.root)], cwd=repository,
+        [sys.executable, "-c", INTERRUPTED, str(plans.root), mark], cwd=repository,
         capture_output=True, text=True, check=False, timeout=30,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert (plans.root / "cleaned").exists()
-    assert not processes_with("60.375")
+    assert not processes_with(mark)
 
 
 @pytest.mark.row("C389", "C303")
