@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from agent.events import (
     AssistantFinished,
@@ -104,10 +104,11 @@ def from_json(value: object) -> Event:
 
 
 def _as(kind: type[_T], value: object) -> _T:
+    accepted: tuple[type, ...] = (float, int) if kind is float else (kind,)
     # bool is an int to Python, but not to JSON.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise EventJsonError(f"expected {kind.__name__}, found {type(value).__name__}")
-    return value
+    return cast(_T, value)
 
 
 def _get(fields: JsonObject, key: str, kind: type[_T]) -> _T:
@@ -234,9 +235,13 @@ def _read_decided(fields: JsonObject) -> CallDecided:
     )
 
 
-def _read_number(fields: JsonObject, key: str) -> float:
-    value = fields[key]
-    return value if isinstance(value, float) else _as(int, value)
+def _plain(name: str, event: Callable[..., Event], **kinds: type) -> _Form:
+    """Return the form of an event whose fields are written as they are."""
+    return _Form(
+        name,
+        lambda e: {key: getattr(e, key) for key in kinds},
+        lambda f: event(**{key: _get(f, key, kind) for key, kind in kinds.items()}),
+    )
 
 
 _FORMS: dict[type, _Form] = {
@@ -245,33 +250,11 @@ _FORMS: dict[type, _Form] = {
         lambda e: {"text": e.message.text, "context": e.message.context},
         lambda f: TurnStarted(UserMessage(_get(f, "text", str), _get(f, "context", str))),
     ),
-    RequestStarted: _Form(
-        "request",
-        lambda e: {"number": e.number},
-        lambda f: RequestStarted(_get(f, "number", int)),
-    ),
-    TextDelta: _Form(
-        "text",
-        lambda e: {"text": e.text},
-        lambda f: TextDelta(_get(f, "text", str)),
-    ),
-    ReasoningDelta: _Form(
-        "reasoning",
-        lambda e: {"text": e.text},
-        lambda f: ReasoningDelta(_get(f, "text", str)),
-    ),
-    UsageDelta: _Form(
-        "usage",
-        lambda e: {"input": e.input, "output": e.output, "cached": e.cached},
-        lambda f: UsageDelta(_get(f, "input", int), _get(f, "output", int), _get(f, "cached", int)),
-    ),
-    RetryScheduled: _Form(
-        "retry",
-        lambda e: {"reason": e.reason, "delay_s": e.delay_s, "attempt": e.attempt},
-        lambda f: RetryScheduled(
-            _get(f, "reason", str), _read_number(f, "delay_s"), _get(f, "attempt", int)
-        ),
-    ),
+    RequestStarted: _plain("request", RequestStarted, number=int),
+    TextDelta: _plain("text", TextDelta, text=str),
+    ReasoningDelta: _plain("reasoning", ReasoningDelta, text=str),
+    UsageDelta: _plain("usage", UsageDelta, input=int, output=int, cached=int),
+    RetryScheduled: _plain("retry", RetryScheduled, reason=str, delay_s=float, attempt=int),
     AssistantFinished: _Form("assistant", _write_assistant, _read_assistant),
     CallProposed: _Form(
         "proposed",
@@ -284,11 +267,7 @@ _FORMS: dict[type, _Form] = {
         lambda e: {"call": _write_call(e.call), "title": e.title},
         lambda f: CallStarted(_read_call(f["call"]), _get(f, "title", str)),
     ),
-    CallOutput: _Form(
-        "output",
-        lambda e: {"call_id": e.call_id, "text": e.text},
-        lambda f: CallOutput(_get(f, "call_id", str), _get(f, "text", str)),
-    ),
+    CallOutput: _plain("output", CallOutput, call_id=str, text=str),
     CallFinished: _Form(
         "finished",
         lambda e: {
@@ -300,34 +279,12 @@ _FORMS: dict[type, _Form] = {
             _read_call(f["call"]), _get(f, "title", str), _read_result(f["result"])
         ),
     ),
-    HookFinished: _Form(
-        "hook",
-        lambda e: {
-            "phase": e.phase,
-            "command": e.command,
-            "call_id": e.call_id,
-            "problem": e.problem,
-            "refused": e.refused,
-            "duration_ms": e.duration_ms,
-        },
-        lambda f: HookFinished(
-            _get(f, "phase", str),
-            _get(f, "command", str),
-            _get(f, "call_id", str),
-            _get(f, "problem", str),
-            _get(f, "refused", bool),
-            _get(f, "duration_ms", int),
-        ),
+    HookFinished: _plain(
+        "hook", HookFinished,
+        phase=str, command=str, call_id=str, problem=str, refused=bool, duration_ms=int,
     ),
-    ContextCompacted: _Form(
-        "compacted",
-        lambda e: {"summary": e.summary, "kept": e.kept, "before": e.before, "after": e.after},
-        lambda f: ContextCompacted(
-            _get(f, "summary", str),
-            _get(f, "kept", int),
-            _get(f, "before", int),
-            _get(f, "after", int),
-        ),
+    ContextCompacted: _plain(
+        "compacted", ContextCompacted, summary=str, kept=int, before=int, after=int
     ),
     Notice: _Form(
         "notice",
@@ -349,5 +306,5 @@ _FORMS: dict[type, _Form] = {
             _get(f, "duration_ms", int),
         ),
     ),
-}
+}  # fmt: skip
 _BY_NAME = {form.name: form for form in _FORMS.values()}
