@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agent.compaction import Compactor
@@ -39,6 +39,7 @@ from agent.model.base import (
 from agent.retry import Retries
 from tools.definition import ToolCall
 from tools.executor import CallBatch, ToolExecutor
+from tools.records import dataclass
 
 MAX_INVALID_ANSWERS = 3
 CUT_FROM_TOKENS = 4_000

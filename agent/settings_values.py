@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tools.confinement import IsolationSettings
 from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, Verdict
+from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.registry import ToolSettings

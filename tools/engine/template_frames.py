@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
 from tools.engine.template_flow import Flow
+from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from tools.engine.template_command import DYNAMIC, Command, Place, Quoting
+from tools.records import dataclass
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 _CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {

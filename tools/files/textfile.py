@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+from tools.records import dataclass
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

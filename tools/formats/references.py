@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+
+from tools.records import dataclass
 
 PREDEFINED_MEANINGS: Mapping[str, str] = {
     "TOOL_NAME": "the name of the tool",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tools.definition import JsonObject
+from tools.records import dataclass
 
 RULES: Mapping[str, tuple[str, ...]] = {
     "minLength": ("string",),

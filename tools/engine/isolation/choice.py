@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from tools.confinement import (
     Survey,
 )
 from tools.definition import ToolError
+from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.engine.isolation.proof import Proof
