@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -52,7 +53,6 @@ from tools.permissions.question import Approver
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
-from tools.records import dataclass
 from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
 from tools.sources.files import ToolFiles
 from tools.sources.mcp.calls import prepare_call

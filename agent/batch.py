@@ -7,6 +7,7 @@ import asyncio
 import sys
 import threading
 import time
+from dataclasses import dataclass
 
 from agent import streams
 from agent.app import Options, build_chat
@@ -25,7 +26,6 @@ from agent.ui.batch import (
     TextFrontEnd,
 )
 from tools.engine.process import settle
-from tools.records import dataclass
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
 """About a million tokens: more than any model takes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from agent.compaction import Compactor
@@ -34,7 +34,6 @@ from tools.engine.jobs import Jobs
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
 from tools.hooks import HookRunner
-from tools.records import dataclass
 from tools.sources.mcp.servers import McpServers
 
 DECISIONS_KEPT = 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from agent.conversation import CHARACTERS_PER_TOKEN, Conversation
 from agent.events import ContextCompacted, Emit, Notice
@@ -20,7 +21,6 @@ from agent.model.base import (
 )
 from agent.retry import Retries
 from prompts import load
-from tools.records import dataclass
 
 RESERVE_TOKENS = 16_000
 KEEP_RECENT_TOKENS = 20_000

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelRequest, UsageDelta
 from tools.definition import JsonObject, ToolResult
-from tools.records import dataclass
 
 CHARACTERS_PER_TOKEN = 4
 PRUNED = "[old output removed to save room; run the call again if it is needed]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
 from tools.definition import JsonObject
 from tools.engine.isolation import memory
 from tools.engine.isolation.proof import Proof, prove
-from tools.records import dataclass
 
 _ONLINE_TIMEOUT_S = 60
 

@@ -29,6 +29,7 @@ Readers ignore keys they do not know; new keys and types may appear in version 1
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,7 +65,6 @@ from tools.events import (
     CallStarted,
     HookFinished,
 )
-from tools.records import dataclass
 
 VERSION = 1
 

@@ -6,13 +6,13 @@ An event sink is called synchronously, must not block and must not raise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
 from agent.messages import AssistantMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from tools.events import CallEvent
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from pathlib import Path
 
@@ -38,7 +38,6 @@ from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from agent.redaction import RedactedStream, Redactor
 from tools.definition import JsonObject, Outcome, ToolCall, ToolResult
 from tools.events import CallFinished, CallOutput, CallStarted
-from tools.records import dataclass
 from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024

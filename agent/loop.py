@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.compaction import Compactor
@@ -39,7 +39,6 @@ from agent.model.base import (
 from agent.retry import Retries
 from tools.definition import ToolCall
 from tools.executor import CallBatch, ToolExecutor
-from tools.records import dataclass
 
 MAX_INVALID_ANSWERS = 3
 CUT_FROM_TOKENS = 4_000

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tools.definition import ToolCall, ToolResult
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -32,7 +33,6 @@ from tools.permissions.gate import Decision, Denial, PermissionGate
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleError, RuleSet, Verdict, parse_rule
 from tools.permissions.shell import Match
-from tools.records import dataclass
 
 DENIED = 5
 EXIT_CODES = """\

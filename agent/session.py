@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -41,7 +41,6 @@ from agent.redaction import Redactor
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
 from tools.events import CallFinished
-from tools.records import dataclass
 from tools.storage import AppendFile, StorageError, remove, state_dir
 
 TITLE_CHARS = 80

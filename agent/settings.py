@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.worktree import main_worktree
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.permissions.trust import TrustReport

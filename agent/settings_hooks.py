@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools import storage
 from tools.hook_settings import HOOK_TIMEOUT_S, HookCommand, HookSettings
-from tools.records import dataclass
 
 FLAGS = "flags"
 """The place of what the command line says."""

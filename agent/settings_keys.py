@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -11,7 +12,6 @@ from urllib.parse import urlsplit
 from tools.confinement import ANY, ENGINES, SANDBOXES, Sandboxing
 from tools.hook_settings import HOOK_TIMEOUT_S
 from tools.permissions.mode import Mode
-from tools.records import dataclass
 
 
 class Kind(StrEnum):

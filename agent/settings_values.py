@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tools.confinement import IsolationSettings
 from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, Verdict
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.registry import ToolSettings

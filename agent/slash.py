@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.model.base import ModelError
@@ -12,7 +13,6 @@ from tools.definition import ToolError
 from tools.files.versions import VersionsError
 from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from agent.chat import Chat

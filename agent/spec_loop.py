@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,6 @@ from agent.loop import TurnOutcome
 from tools import storage
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
-from tools.records import dataclass
 from tools.sources.session import SessionTools
 from tools.sources.session_log import Frame, SessionLog, TaskStatus, task_state
 

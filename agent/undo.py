@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
@@ -32,7 +32,6 @@ from tools.files.versions import FileVersions, RecordedTurn, TurnState, Versions
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 TITLE_CHARS = 60
 _TOLD_AFTER_S = 1.0

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ A confinement says what is wanted; `tools.engine.isolation` knows how this machi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-
-from tools.records import dataclass
 
 
 class Level(StrEnum):

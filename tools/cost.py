@@ -12,13 +12,13 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tools import storage
 from tools.definition import JsonObject, digest_of
-from tools.records import dataclass
 
 Count: TypeAlias = Callable[[str, str], int]
 """Returns the tokens of a text in an encoding (`o200k` or `cl100k`)."""

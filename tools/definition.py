@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.actions import Action
 from tools.confinement import Confinement
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.permissions.grant import Grant

@@ -6,10 +6,10 @@ Front ends and the journal see these among the events of `agent.events`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tools.definition import Display, ToolCall, ToolResult
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import BuiltinAction, McpAction
@@ -45,7 +45,6 @@ from tools.files.workspace import FileProblem
 from tools.hooks import HookRunner
 from tools.permissions.gate import Decision, Denial, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
-from tools.records import dataclass
 from tools.registry import ToolRegistry
 from tools.schema import check_arguments, parse_arguments
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-
-from tools.records import dataclass
 
 HOOK_TIMEOUT_S = 10
 """How long a hook may take where nothing else was said, in seconds."""

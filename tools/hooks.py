@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,6 @@ from tools.hook_settings import HookCommand, HookSettings
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
 from tools.permissions.rules import Verdict
-from tools.records import dataclass
 
 DENIED_CODE = 2
 """The exit code with which a `pre_tool` hook denies a call; its standard error is the reason."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.actions import McpAction
 from tools.definition import JsonObject, Source, ToolDefinition, wire_name
 from tools.formats.problems import ToolProblem, shown_path
-from tools.records import dataclass
 
 __all__ = ["ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
 

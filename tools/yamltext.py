@@ -13,11 +13,9 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
-
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     import yaml

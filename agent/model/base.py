@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 from agent.messages import Message
 from tools.definition import JsonObject
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.model.base import FailureKind, ModelError
 from agent.model.failures import Target, no_key
 from agent.model.options import ModelOptions
 from agent.redaction import address_secrets, environment_secrets, header_secrets
-from tools.records import dataclass
 
 MIN_SECRET_CHARACTERS = 8
 """What is shorter is no secret but a stand-in for servers that want any key (`none`, `ollama`)."""

@@ -11,13 +11,12 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.model.base import FailureKind, ModelError
 from tools.engine.masking import Masker
-from tools.records import dataclass
 
 MAX_QUOTED_CHARACTERS = 300
 """How much of a server's own words is shown."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,6 @@ from agent.model.base import (
     UsageDelta,
 )
 from agent.model.wire_ids import unused_id, used_call_ids
-from tools.records import dataclass
 from tools.yamltext import Document, DocumentError, KeyPath, parse
 
 _TURN_KEYS = frozenset(

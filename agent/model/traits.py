@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlsplit
-
-from tools.records import dataclass
 
 OUTPUT_LIMIT_KEYS = ("max_tokens", "max_completion_tokens")
 OPTIONAL_KEYS = ("stream_options", "include", "store")

@@ -5,7 +5,7 @@ Standard output holds only the promised format (R46).
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from agent import log
@@ -14,7 +14,6 @@ from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFini
 from tools.definition import Outcome
 from tools.engine.output import json_text, sanitize
 from tools.events import CallFinished
-from tools.records import dataclass
 
 MARKS = {Outcome.OK: "●", Outcome.DENIED: "⊘"}
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from agent.ui.wrap import indent, wrap
-from tools.records import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

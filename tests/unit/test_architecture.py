@@ -23,7 +23,6 @@ PACKAGES = ("prompts", "tools", "agent")
 
 LAYERS = (
     ("prompts",),
-    ("tools.records",),
     ("tools.actions", "tools.confinement", "tools.hook_settings"),
     ("tools.definition", "tools.storage", "tools.yamltext"),
     ("tools.events", "tools.cost"),
@@ -441,8 +440,6 @@ def check_start_up(modules: list[Module]) -> Iterator[str]:
             heavy = name.split(".")[0]
             if heavy in HEAVY and not within(module.name, HEAVY[heavy]):
                 yield f"{module.at(line)}: {heavy} is slow: import it in the function that needs it"
-            if name == "dataclasses.dataclass":
-                yield f"{module.at(line)}: takes 0.3 ms a class: take it from tools.records"
 
 
 def declared_dependencies() -> set[str]:
@@ -563,7 +560,6 @@ PLANTED = [
     ("network", "tools/executor.py", "from urllib.request import urlopen"),
     ("start_up", "tools/executor.py", "import rich.console"),
     ("start_up", "tools/executor.py", "class C:\n    from rich import print"),
-    ("start_up", "tools/executor.py", "from dataclasses import dataclass, field"),
     ("dependencies", "tools/executor.py", "def f():\n    import numpy"),
     ("sizes", "tools/executor.py", LONG),
     ("sizes", "tools/executor.py", WIDE),
@@ -577,7 +573,6 @@ HARMLESS = [
     ("writes", "tools/storage.py", "open('x', 'w')"),
     ("processes", "tools/engine/process.py", "import subprocess"),
     ("start_up", "tools/executor.py", "def f():\n    import rich"),
-    ("start_up", "tools/executor.py", "from dataclasses import field"),
     ("grants", "tools/permissions/gate.py", "from tools.permissions.grant import mint"),
     ("dependencies", "tools/executor.py", "import json, yaml, ruamel.yaml, tools.events"),
     ("guards", "tools/files/workspace.py", "from tools.files.directory import Directory"),

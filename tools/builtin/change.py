@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.builtin.kit import Services, failing, file_key
@@ -26,7 +27,6 @@ from tools.files.diffs import unified_diff
 from tools.files.textfile import NotText, decode
 from tools.files.workspace import FileMissing, FileProblem, FileState, Workspace
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 MAX_BYTES = 32 * 1024 * 1024
 _DIFF_CHARS = 3000

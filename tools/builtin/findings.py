@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tools.engine.output import sanitize
 from tools.files.paths import shown_name
 from tools.permissions.rules import Rule
-from tools.records import dataclass
 
 MAX_CHARS = 50_000
 _LINE_CHARS = 250

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,7 +27,6 @@ from tools.engine.masking import Masker
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.engine.jobs import Jobs

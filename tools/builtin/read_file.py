@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
 from io import BufferedReader, TextIOWrapper
 from itertools import islice
@@ -27,7 +28,6 @@ from tools.engine.output import sanitize
 from tools.files.textfile import SAMPLE_BYTES, Encoding, NotText, detect, image_kind
 from tools.files.workspace import FileMissing, Workspace
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 MAX_LINES = 2000
 MAX_CHARS = 50_000

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.builtin.command_paths import protected_by_name
@@ -33,7 +33,6 @@ from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.destruction import destruction
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 from tools.storage import StorageError, kept_file
 
 _TITLE_CHARS = 80

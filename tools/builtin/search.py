@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tools.files.protected import sensitivity
 from tools.files.textfile import NotText, decode
 from tools.files.walk import Entry, walk
 from tools.permissions.rules import Rule
-from tools.records import dataclass
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 BUDGET_S = 20.0

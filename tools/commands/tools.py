@@ -10,14 +10,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
 from tools.cost import CostMeter, Form, list_tokens
 from tools.definition import JsonObject, Source
 from tools.engine.output import visible
 from tools.formats.problems import shown_path
-from tools.records import dataclass
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
 
 DEFAULT_PRICE_PER_1000 = 0.001

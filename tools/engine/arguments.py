@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.definition import ResolvedCall, ToolError
 from tools.formats.opta_json import ARGUMENT_PREFIX, argument_variable
-from tools.records import dataclass
 
 MAX_VARIABLE_BYTES = 100_000
 """A longer value is not put into the environment: Linux refuses 128 KiB and more (X5)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools import storage
-from tools.records import dataclass
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 64 * 1024

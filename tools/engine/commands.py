@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from tools.actions import Argv, PlatformCommands, Shell
@@ -22,7 +23,6 @@ from tools.engine.template import (
 from tools.engine.template_shell import RenderedScript, ShellTemplate, compile_shell
 from tools.engine.template_windows import PowerShellTemplate, compile_pwsh, fill_cmd
 from tools.formats.platforms import current_platform
-from tools.records import dataclass
 
 MAX_ARGUMENT_BYTES = 100_000
 """A longer script is handed over on a descriptor: Linux refuses arguments of 128 KiB."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from tools.engine.arguments import argument_text
 from tools.engine.template import Names
 from tools.formats.references import STEP_PROPERTIES
-from tools.records import dataclass
 
 Lookup: TypeAlias = Callable[[str, str | None], Any]
 """Gives the JSON value of a parameter, or of a step's property; None where it has none (X43)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from tools.engine.template import (
@@ -20,7 +21,6 @@ from tools.engine.template import (
 )
 from tools.engine.template_command import DYNAMIC, PLACE, Command, Place, Quoting
 from tools.engine.template_inner import NAMES_PROGRAM, InnerLanguages, names_program, read_as_code
-from tools.records import dataclass
 
 _VALUE_CHARS = 80
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from tools.definition import (
     CommandDisplay,
@@ -23,7 +23,6 @@ from tools.definition import (
 from tools.engine.output import CLIP_CHARS
 from tools.engine.process import settle
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 MAX_RUNNING = 16
 MAX_ENDED = 50

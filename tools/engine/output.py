@@ -11,13 +11,13 @@ import codecs
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
 from tools import storage
 from tools.definition import Progress
 from tools.engine.capture import Captured
-from tools.records import dataclass
 
 CLIP_CHARS = 16 * 1024
 """How much of an output the model gets, in characters."""

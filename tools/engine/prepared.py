@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell, Step, UseTool
@@ -19,7 +20,6 @@ from tools.engine.surroundings import Surroundings, surroundings
 from tools.engine.template import TemplateError
 from tools.formats.cycod_steps import native_shell
 from tools.formats.platforms import current_platform
-from tools.records import dataclass
 
 DEFAULT_TIMEOUT_MS = 30_000
 """The deadline of a tool whose file names none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tools.actions import AliasAction
 from tools.confinement import Confinement, Level
@@ -24,7 +25,6 @@ from tools.engine.isolation.choice import Demands, Isolation
 from tools.engine.needs import Need, about_needs, declared_needs, effects_of
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan
-from tools.records import dataclass
 
 _TITLE_CHARS = 80
 _VALUE_CHARS = 80

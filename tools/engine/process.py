@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import IO, Protocol, cast
@@ -30,7 +31,6 @@ from tools.engine.isolation.enter import Entered
 from tools.engine.isolation.request import Request
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 from tools.storage import StorageError
 
 __all__ = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from tools.definition import Outcome, ToolResult
-from tools.records import dataclass
 
 TIMED_OUT_CODE = 124
 """The exit code of a step, and of a tool, that ran out of time, as timeout(1) has it."""

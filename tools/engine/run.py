@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tools import storage
 from tools.actions import Interaction, OutputOptions, Shell, Step
@@ -53,7 +53,6 @@ from tools.engine.steps import (
     run_step,
 )
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 IN_ORDER = frozenset({"custom tools"})
 """The key that calls of tools without `parallel` share, so that they run in order (X28)."""

@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -22,7 +23,6 @@ from tools.engine.group import ProcessGroup
 from tools.engine.pipes import CHUNK_BYTES, when_ended
 from tools.engine.process import ProcessSpec, ProcessStartError, why_not_started
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 LEAVE_S = 0.5
 """How long a service may take to end by itself once its standard input is closed, in seconds."""

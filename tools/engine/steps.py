@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -32,7 +32,6 @@ from tools.engine.streams import (
 )
 from tools.engine.template import TemplateError
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

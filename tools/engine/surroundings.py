@@ -7,13 +7,12 @@ import secrets
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.actions import PlanEnvironment
 from tools.definition import ToolError
 from tools.engine.environment import WITHOUT_TERMINAL
-from tools.records import dataclass
 
 MINIMAL = ("PATH", "HOME", "LANG", "TMPDIR")
 """What a process gets of opta's environment where a tool wants none of it (X126)."""

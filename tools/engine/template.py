@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from tools.formats.references import STEP_PROPERTIES
-from tools.records import dataclass
 
 MAX_PLACEHOLDER_CHARS = 1_000
 """A longer `{…}` is text."""

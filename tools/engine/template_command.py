@@ -8,11 +8,9 @@ the commands in them, wherever it takes a name (`unset`, `printf -v`, `[[ -v`) o
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-
-from tools.records import dataclass
 
 PLACE = "\0"
 """Stands for a placeholder in the text of a word."""

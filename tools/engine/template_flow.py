@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tools.engine.template_command import (
     DECLARING,
@@ -22,7 +22,6 @@ from tools.engine.template_command import (
     check_conditional,
     check_word,
 )
-from tools.records import dataclass
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TARGET = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=", re.ASCII)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
 from tools.engine.template_flow import Flow
-from tools.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tools.engine.template_command import DYNAMIC, Command, Place, Quoting
-from tools.records import dataclass
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 _CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {

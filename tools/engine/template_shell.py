@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tools.engine.hazards import (
     Hazard,
@@ -36,7 +36,6 @@ from tools.engine.template import (
 from tools.engine.template_command import DYNAMIC, PLACE, Place, Quoting
 from tools.engine.template_frames import Scan, ScanError
 from tools.engine.template_inner import InnerLanguages
-from tools.records import dataclass
 
 SHELLS = frozenset({"sh", "bash"})
 """The kinds of shell whose scripts can be templates here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from tools.engine.template import (
     Names,
@@ -17,7 +18,6 @@ from tools.engine.template import (
 )
 from tools.engine.template_command import PLACE
 from tools.engine.template_shell import words_of
-from tools.records import dataclass
 
 _CMD_REFUSED = re.compile(r'["%!^&|<>\r\n\0]')
 _CMD_REFUSED_BARE = re.compile(r"[()]")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tools.actions import Parameter
@@ -30,7 +31,6 @@ from tools.engine.expressions import (
 )
 from tools.engine.template import Names, Placeholder, Template, Value, as_text, parse
 from tools.formats.references import PREDEFINED
-from tools.records import dataclass
 
 _FORMAT_NAMES = Names(parameters=frozenset({"value"}))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.records import dataclass
 from tools.storage import read_regular
 
 if TYPE_CHECKING:

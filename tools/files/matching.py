@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, islice
 
 from tools.files.textfile import line_end, with_line_end
-from tools.records import dataclass
 
 MAX_PLACES = 100
 """More places than this are not counted: each costs a look at the whole text."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
-
-from tools.records import dataclass
 
 _SIMILAR = 0.6
 _BUDGET_S = 0.3

@@ -13,14 +13,13 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tools.files.gitignore import Ignores
 from tools.files.paths import is_temporary
 from tools.files.protected import sensitivity
-from tools.records import dataclass
 
 MAX_FILES = 200_000
 MAX_FILE_BYTES = 5_000_000

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import codecs
-
-from tools.records import dataclass
+from dataclasses import dataclass
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -13,13 +13,13 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import storage
 from tools.files.snapshot import Change, FileVersion, Seen
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     import sqlite3

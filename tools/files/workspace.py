@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from tools.files.hardlinks import other_names
 from tools.files.paths import PathProblem, absolute_path, is_within, real_path, shown_name
 from tools.files.protected import protection, sensitivity
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 
 _KERNEL_FILES = {"environ", "auxv", "mem", "maps", "smaps", "kcore", "kmsg", "pagemap"}
 """Files below `/proc` that hold secrets or memory, or never end (R20)."""

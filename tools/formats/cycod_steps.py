@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -22,7 +23,6 @@ from tools.actions import (
 from tools.formats.findings import Findings, listed
 from tools.formats.platforms import current_platform, program_exists
 from tools.formats.references import STEP_PROPERTIES, references_in, uses_any
-from tools.records import dataclass
 from tools.yamltext import KeyPath
 
 COMMAND_KEYS = ("bash", "cmd", "pwsh", "run", "script", "commands")

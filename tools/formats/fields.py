@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from tools.formats.findings import Findings, kind_of
-from tools.records import dataclass
 from tools.yamltext import KeyPath
 
 MAX_DEADLINE_MS = 24 * 3600 * 1000

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-
-from tools.records import dataclass
+from dataclasses import dataclass
 
 PREDEFINED_MEANINGS: Mapping[str, str] = {
     "TOOL_NAME": "the name of the tool",

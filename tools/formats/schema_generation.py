@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools.definition import JsonObject
-from tools.records import dataclass
 
 RULES: Mapping[str, tuple[str, ...]] = {
     "minLength": ("string",),

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.formats.problems import ToolProblem
-from tools.records import dataclass
 from tools.yamltext import Document, DocumentError, decode, parse
 
 _COMMAND_LINE = re.compile(

@@ -11,14 +11,13 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.files.paths import is_within
 from tools.files.protected import sensitivity
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.permissions.read_only import Reading

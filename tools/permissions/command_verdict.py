@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from tools.permissions.command_check import Checked, CheckedPart, FileRead
 from tools.permissions.shell import AllowedCommands, suggest_command
-from tools.records import dataclass
 
 RuleT = TypeVar("RuleT")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tools.confinement import Level
@@ -23,7 +24,6 @@ from tools.permissions.question import (
     PermissionRequest,
 )
 from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
-from tools.records import dataclass
 from tools.storage import StorageError
 
 NOBODY_ASKED = "nobody could be asked"

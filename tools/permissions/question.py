@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from tools.definition import Invocation, ResolvedCall, Risk
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.permissions.rules import Rule

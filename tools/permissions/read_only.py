@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tools.permissions.command_check import UNKNOWN
 from tools.permissions.git_options import PLAIN, SEPARATE_VALUE, is_plain_option, starts_program
@@ -25,7 +25,6 @@ from tools.permissions.read_only_options import (
     Program,
 )
 from tools.permissions.shell_expansion import Fields
-from tools.records import dataclass
 
 _SAFE_ENDINGS = frozenset(
     """

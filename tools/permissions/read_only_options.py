@@ -9,9 +9,8 @@ and busybox versions of a program; those that write, run or follow something are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-
-from tools.records import dataclass
 
 
 class Operands(Enum):

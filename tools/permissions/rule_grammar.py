@@ -15,13 +15,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
 from tools.definition import EffectKind
 from tools.permissions.shell import CommandPattern
-from tools.records import dataclass
 
 
 class Verdict(StrEnum):

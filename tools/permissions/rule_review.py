@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.definition import EffectKind
 from tools.permissions.paths import PathPattern
 from tools.permissions.rule_grammar import ByName, ByPath, Pattern, Rule, Verdict, pattern_of
 from tools.permissions.shell import CommandPattern
-from tools.records import dataclass
 
 _SUBJECTS = {EffectKind.READ: "read_file", EffectKind.WRITE: "write_file"}
 _RANK = {Verdict.DENY: 0, Verdict.ASK: 1, Verdict.ALLOW: 2}

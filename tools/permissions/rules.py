@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
@@ -42,7 +42,6 @@ from tools.permissions.shell import (
     RestrictedCommands,
     suggest_command,
 )
-from tools.records import dataclass
 
 __all__ = [
     "READ_ONLY",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -31,7 +32,6 @@ from tools.permissions.shell_words import (
     read_commands,
     runs_another,
 )
-from tools.records import dataclass
 
 RuleT = TypeVar("RuleT")
 

@@ -12,11 +12,11 @@ import glob
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tools.permissions.command_check import PIPE
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

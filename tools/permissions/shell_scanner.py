@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-
-from tools.records import dataclass
 
 MAX_INNER = 5
 

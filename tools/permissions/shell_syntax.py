@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,6 @@ from tools.permissions.shell_expansion import (
     is_word,
 )
 from tools.permissions.shell_words import read_commands
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node

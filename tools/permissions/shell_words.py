@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from tools.permissions.shell_scanner import MAX_INNER, Scanner, Word
-from tools.records import dataclass
 
 MAX_WRAPPED = 20
 _UNSURE_WORDS = 8

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -20,7 +20,6 @@ from pathlib import Path
 from tools import storage
 from tools.actions import PlanAction, command_text
 from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
-from tools.records import dataclass
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500

@@ -10,12 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
 from tools.permissions.trust import MAX_BYTES, MAX_FILES, ProjectFileError, Trust, TrustReport
-from tools.records import dataclass
 
 
 class TrustStore:

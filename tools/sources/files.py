@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,7 +17,6 @@ from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read as read_tools
 from tools.formats.findings import few
 from tools.formats.problems import ToolFileError, ToolProblem
-from tools.records import dataclass
 from tools.sources.codex_config import PROJECT_FILES
 from tools.sources.plan_checks import check_plan
 from tools.storage import read_regular

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
@@ -17,7 +17,6 @@ from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
 from tools.engine.template_windows import compile_pwsh
 from tools.formats.problems import ToolProblem
 from tools.formats.references import PREDEFINED
-from tools.records import dataclass
 from tools.sources.tool_text import ToolText, before
 from tools.yamltext import KeyPath
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +23,6 @@ from tools.definition import (
     ToolResult,
 )
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 from tools.sources.session_log import (
     SessionLog,
     SessionLogError,

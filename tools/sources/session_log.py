@@ -14,14 +14,13 @@ import re
 import secrets
 import time
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from tools import storage
 from tools.definition import JsonObject
-from tools.records import dataclass
 
 LOG_FILE = "log.jsonl"
 MIN_PREFIX = 8

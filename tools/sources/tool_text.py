@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from tools.definition import ToolDefinition
 from tools.engine.template import Placeholder
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
-from tools.records import dataclass
 from tools.yamltext import Document, DocumentError, KeyPath, json_path, parse
 
 

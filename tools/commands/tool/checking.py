@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from tools.engine.compose import MAX_DEPTH
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
 from tools.formats.yaml_repair import NOT_YAML, find_unquoted, with_blocks
-from tools.records import dataclass
 from tools.sources.files import SEVERAL
 from tools.yamltext import Document, KeyPath, json_path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -10,7 +11,6 @@ from tools import storage
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import json_text, visible
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.engine.run import Observe

@@ -8,12 +8,11 @@ own, such as `type=number`: neither is within reach of argparse.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
 from tools.definition import Scope
-from tools.records import dataclass
 
 
 class OptionError(Exception):

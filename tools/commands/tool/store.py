@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,7 +18,6 @@ from tools.definition import Scope, ToolDefinition, wire_name
 from tools.formats.problems import ToolFileError, ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport, inspect
 from tools.permissions.trust_store import TrustStore
-from tools.records import dataclass
 from tools.registry import other_names
 from tools.sources.files import SEVERAL, ToolFiles
 from tools.yamltext import MAX_BYTES, Document, DocumentError

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,6 @@ from tools.definition import (
 )
 from tools.events import CallEvent
 from tools.formats.platforms import current_platform
-from tools.records import dataclass
 
 OPTIONS = (
     *COMMON_OPTIONS,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read
 from tools.formats.problems import ToolFileError, ToolProblem
-from tools.records import dataclass
 from tools.sources.plan_checks import check_plan
 
 

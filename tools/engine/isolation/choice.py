@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from tools.confinement import (
     Survey,
 )
 from tools.definition import ToolError
-from tools.records import dataclass
 
 if TYPE_CHECKING:
     from tools.engine.isolation.proof import Proof

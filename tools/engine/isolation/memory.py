@@ -14,11 +14,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-
-from tools.records import dataclass
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PROBE_LIMIT = 16 * 1024 * 1024

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from tools.engine.isolation import bubblewrap, container, seatbelt, seccomp
 from tools.engine.isolation.inside import WRITES
 from tools.engine.isolation.request import Request
 from tools.engine.isolation.wrap import in_sandbox
-from tools.records import dataclass
 
 _TIMEOUT_S = 20
 _INSIDE = Path(__file__).with_name("inside.py")

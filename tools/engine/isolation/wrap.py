@@ -6,14 +6,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools import storage
 from tools.confinement import Backend, Walls
 from tools.engine.isolation import bubblewrap, landlock, seatbelt, seccomp
 from tools.engine.isolation.request import Request
-from tools.records import dataclass
 
 _REACH_OUT = frozenset({
     "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY",

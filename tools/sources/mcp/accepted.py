@@ -9,11 +9,10 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
-from tools.records import dataclass
 from tools.sources.mcp.catalog import ServerTool
 from tools.sources.mcp.config import ServerConfig
 from tools.storage import StorageError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools.actions import McpAction
@@ -24,7 +24,6 @@ from tools.definition import (
 )
 from tools.engine.output import has_unseen, sanitize, visible
 from tools.formats.json_schema import schema_errors
-from tools.records import dataclass
 from tools.sources.mcp.config import ServerConfig
 
 MAX_TOOLS = 1000

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
 from tools.definition import Scope, digest_of
 from tools.formats.problems import ToolProblem
-from tools.records import dataclass
 from tools.yamltext import Document, json_path
 
 START_MS = 30_000

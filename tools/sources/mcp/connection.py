@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,7 +18,6 @@ from tools.definition import JsonObject, ToolError
 from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
-from tools.records import dataclass
 from tools.sources.mcp import sdk
 from tools.sources.mcp.catalog import Catalog
 from tools.sources.mcp.config import ServerConfig

@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prompts import load
@@ -14,7 +15,6 @@ from tools.definition import Outcome, ToolResult
 from tools.engine.capture import Capture
 from tools.engine.output import ModelText, for_model, visible
 from tools.formats.json_schema import schema_errors, value_problem
-from tools.records import dataclass
 
 _END = "</mcp_result"
 _SUFFIXES = {

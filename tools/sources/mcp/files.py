@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from tools.definition import Scope
 from tools.engine.environment import is_secret
 from tools.formats.problems import ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, read_project_file
-from tools.records import dataclass
 from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
 from tools.yamltext import DocumentError, parse
 

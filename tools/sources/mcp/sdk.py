@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tools.definition import JsonObject
 from tools.engine.output import sanitize, visible
-from tools.records import dataclass
 from tools.sources.mcp.catalog import (
     MAX_TOOLS,
     Catalog,

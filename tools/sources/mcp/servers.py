@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,7 +33,6 @@ from tools.engine.service import Service, ServiceSpec
 from tools.formats.problems import ToolProblem
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
-from tools.records import dataclass
 from tools.sources.mcp import sdk
 from tools.sources.mcp.accepted import Review, ToolReviews
 from tools.sources.mcp.catalog import definitions, resource_tool
