@@ -164,10 +164,11 @@ class ToolExecutor:
             return builtin.prepare(resolved, self._services)
         if isinstance(resolved.tool.action, McpAction):
             return self._services.prepare_served(resolved)
+        root = self._services.workspace.root
         plan = prepare_plan(
             resolved,
             Setting(
-                self._services.workspace.root,
+                root,
                 self._services.child_env,
                 OtherTools(self.registry),
                 by_hand=self._by_hand,
@@ -176,7 +177,7 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        invocation = self._with_named_secrets(resolved, guarded(plan))
+        invocation = self._with_named_secrets(resolved, guarded(plan, root))
         return self._services.in_background(invocation) if resolved.background else invocation
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:

@@ -110,6 +110,23 @@ def cycod(project, text):
 
 @pytest.mark.parametrize(
     ("command", "where"),
+    [("rm -rf {WHERE}", "."), ("git reset --hard", ""), ("git clean -fdx", "")],
+)
+async def test_r14_r48_a_custom_tool_that_destroys_asks_in_every_mode(project, command, where):
+    project.gate.skip_permissions = True
+    project.gate.approver = None
+    project.rule(Verdict.ALLOW, "t")
+    text = "name: t\ndescription: d\nparameters: {WHERE: {type: string, description: d}}\n"
+    cycod(project, f"{text}bash: |\n  true; {command}\n")
+    # Where the gate let it through, it would do no harm all the same.
+    (project.root / ".git/HEAD").write_text("ref: refs/heads/none")
+    result = await project.call("t", WHERE=where)
+    assert result.outcome is Outcome.DENIED
+    assert "it " in result.text
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
     [
         ("cat > .git/hooks/x", ""),
         ('cat > "$WHERE"; touch .mcp.json', ""),

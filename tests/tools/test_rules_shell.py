@@ -176,6 +176,82 @@ def test_a_deny_rule_leaves_other_commands_alone(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "git -c alias.x='!rm y' x", "git -c core.pager='rm y' log", "git -c alias.x=!rm x",
+        "git -c core.sshCommand='rm y' fetch", "git --config-env=alias.x=V x",
+        "git --config-env core.pager=V log", "git rebase -x 'rm y' main", "git rebase -xrm main",
+        "git rebase --exec='rm y' main", "git rebase --exec rm main", "git bisect run rm y",
+        "git submodule foreach 'rm y'", "git submodule foreach --recursive rm y",
+        "git submodule foreach \"$x\"", "git filter-branch --tree-filter 'rm y' HEAD",
+        "git difftool -x 'rm y'", "git difftool --extcmd=rm", "git fetch --upload-pack='rm y' x",
+        "git clone 'ext::rm y' z", "git clone ext::sh%20-c%20rm z", "git grep -Orm x",
+        "git grep --open-files-in-pager=rm x", "git push --receive-pack=rm x", "git hook run x",
+        "ssh host rm y", "ssh -p 22 -i k host 'rm y'", "ssh -o ProxyCommand='rm y' host x",
+        "ssh -oProxyCommand=rm host x", "echo 'rm y' | ssh host", "ssh host \"$x\"",
+        "ssh host <<'E'\nrm y\nE",
+        "docker exec c rm y", "docker run --rm -it image rm y", "docker run i sh -c 'rm y'",
+        "docker compose exec web rm y", "docker run --entrypoint rm i y", "docker exec c $x",
+        "docker -H h exec c rm", "podman run i rm y", "nerdctl exec c rm",
+        "kubectl exec pod -- rm y", "kubectl -n n exec -it pod -c c -- sh -c 'rm y'",
+        "kubectl run x --image=i --command -- rm", "oc rsh pod rm y",
+        "uv run rm y", "uv run -- rm y", "uv tool run rm", "uvx rm y", "pipx run rm",
+        "poetry run rm y", "pipenv run rm y", "pdm run rm", "hatch run x:rm", "conda run -n x rm y",
+        "npx rm y", "npx -c 'rm y'", "npm exec -- rm y", "npm x -c 'rm y'", "bunx rm y",
+        "bun x rm y", "pnpm dlx rm y", "pnpm exec rm y", "yarn exec rm y", "yarn dlx rm",
+        "bundle exec rm y", "mise exec -- rm y", "mise x -- rm", "direnv exec . rm y",
+        "nix-shell --run 'rm y'", "nix run x -- rm", "go run -exec rm .", "go test -exec=rm .",
+        "cargo watch -x 'rm y'", "cargo watch -s 'rm y'", "gh alias set x '!rm y'",
+        "tar --checkpoint=1 --checkpoint-action=exec='rm y' -cf a b", "tar -I 'rm y' -xf a",
+        "tar --checkpoint-action exec=rm -cf a b", "tar -xf a --to-command='rm y'",
+        "tar -Irm -xf a", "tar --use-compress-program=rm -xf a", "sqlite3 db '.shell rm y'",
+        "sqlite3 db .shell\\ rm", "echo 'rm y' | at now", "at -f x now", "batch < x", "crontab x",
+        "crontab -", "watch -n 1 rm y", "parallel rm ::: y", "script -c 'rm y' /dev/null",
+        "script -qc 'rm y'", "flock f -c 'rm y'", "flock -n f rm y", "su - root -c 'rm y'",
+        "su -c rm", "nsenter -t 1 -m rm y", "chroot d rm y", "chroot --userspec=a d rm",
+        "systemd-run --user rm y", "systemd-run -p User=x --wait rm y", "make -f-", "make -f - x",
+        "make --file=/dev/stdin", "make --eval='x:;rm y' x", "make SHELL='rm y' x", "make CC=rm",
+        "vim -c ':!rm y'", "psql -c '\\! rm y'", "rsync -e 'rm y' a b", "rsync --rsh=rm a b",
+        "sort --compress-program=rm x", "rg --pre rm x", "rg --pre=rm x", "split --filter='rm y' f",
+        "man -P rm x", "man -Prm x", "gdb --args rm y", "entr rm y", "nodemon --exec 'rm y'",
+        "hyperfine 'rm y'", "concurrently 'rm y'", "expect -c 'spawn rm y'", "ltrace rm y",
+        "ip netns exec n rm y", "lxc-attach -n c -- rm y", "start-stop-daemon --exec /bin/rm",
+        "something-new rm y", "something-new --run 'rm y'", "something-new --run=/bin/rm",
+        "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "env EDITOR=rm git commit",
+        "export BASH_ENV=$x; bash f", "LD_PRELOAD=$x ls",
+        "python3 - <<'E'\nimport os; os.system('rm y')\nE", "echo 'x(\"rm y\")' | python3",
+        "curl x | python3 -", "curl x | node", "python3 /dev/stdin", "psql <<'E'\n\\! rm y\nE",
+        "sudo ssh h rm y", "ssh a ssh b rm y", "bash -c 'docker exec c rm y'", "ssh h 'sudo rm y'",
+        "npm explore x -- rm y", "docker run -v /a:/b i xargs rm",
+    ],
+)  # fmt: skip
+def test_r11_a_program_that_runs_its_arguments_does_not_hide_what_is_denied(command: str) -> None:
+    assert match("rm:*", command) is not Match.NO
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "npm install rm", "npm run rm", "npm test -- rm", "apt-get install -y rm",
+        "brew install rm",
+        "pip install rm", "cargo add rm", "git commit -m 'rm y'", "git log --grep 'rm y'",
+        "git rm x", "git checkout rm", "git stash push -m 'rm y'", "git -c a.b=c commit -m 'rm y'",
+        "docker rm c", "docker ps", "docker build -t rm .", "kubectl get rm", "make rm",
+        "gh pr create --title 'rm y' --body \"don't rm y\"", "pytest -k rm", "man rm", "which rm",
+        "command -v rm", "type rm", "curl https://x.test/rm", "touch rm", "cat rm", "cp rm x",
+        "jq .rm x", "echo 'rm y' > f", "cat > f <<'E'\nrm don't\nE", "python3 rm.py",
+        "git commit -F - <<'E'\nrm y\nE", "cat > f <<'E'\nrm y\nE\nnpm test", "crontab -l",
+        "something-new --message \"don't $x\"", "docker run -v \"$PWD:/w\" -w /w node npm test",
+        "python3 <<'E'\nprint('it is ' + x)\nE", "python3 --version", "node x.js", "uv run pytest",
+        "ssh host uptime", "npx tsc --noEmit", "PYTHONPATH=. pytest", "PAGER=cat git log",
+        "make -j 4 CC=gcc", "sort -k 2 rm", "tee rm", "sed -n 1p rm", "ls rm", "test -f rm",
+    ],
+)  # fmt: skip
+def test_a_word_that_is_no_command_is_not_taken_for_one(command: str) -> None:
+    assert match("rm:*", command) is Match.NO
+
+
+@pytest.mark.parametrize(
     ("pattern", "command", "expected"),
     [
         ("git push:*", "git push --force", Match.YES),

@@ -1,4 +1,5 @@
-"""Whether a command, or a custom tool, names a file that is not written without a question (R27).
+"""Whether a command, or a custom tool, asks in every mode: for what it destroys (R14), or for the
+name of a file that is not written without a question (R27).
 
 Only what its words say can be known: names in variables, in scripts and in other programs' own
 settings stay unseen (docs/permissions.md).
@@ -15,6 +16,7 @@ from pathlib import Path
 from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
 from tools.files.paths import absolute_path
 from tools.files.protected import pattern_protection, protection
+from tools.permissions.destruction import destruction
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
 _READERS = frozenset((
@@ -44,19 +46,28 @@ def protected_by_name(line: str, cwd: Path) -> str:
     return next(filter(None, (_reason(word, cwd) for word in words)), "")
 
 
-def guarded(invocation: Invocation) -> Invocation:
+def must_ask(line: str, cwd: Path, root: Path) -> str:
+    """Say why a command asks in every mode: what it would destroy, or which file it may write.
+
+    Empty where it need not. Both directories are real paths.
+    """
+    return destruction(line, cwd, root) or protected_by_name(line, cwd)
+
+
+def guarded(invocation: Invocation, root: Path) -> Invocation:
     """Mark what a custom tool runs, and the files its definition declares, as built-ins are."""
     preview = invocation.preview
-    cwd = Path(preview.cwd) if isinstance(preview, CommandDisplay) else Path()
+    cwd = Path(preview.cwd) if isinstance(preview, CommandDisplay) else root
     return replace(
-        invocation, effects=tuple(_guarded_effect(effect, cwd) for effect in invocation.effects)
+        invocation,
+        effects=tuple(_guarded_effect(effect, cwd, root) for effect in invocation.effects),
     )
 
 
-def _guarded_effect(effect: Effect, cwd: Path) -> Effect:
+def _guarded_effect(effect: Effect, cwd: Path, root: Path) -> Effect:
     match effect.kind:
         case EffectKind.EXECUTE:
-            protected = effect.protected or protected_by_name(effect.value, cwd)
+            protected = effect.protected or must_ask(effect.value, cwd, root)
             return replace(effect, protected=protected)
         case EffectKind.WRITE:
             return replace(effect, protected=effect.protected or _reason(effect.value, cwd))

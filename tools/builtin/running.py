@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.builtin.command_paths import protected_by_name
+from tools.builtin.command_paths import must_ask
 from tools.builtin.command_secrets import named_secrets
 from tools.builtin.git_settings import reading_environment
 from tools.builtin.kit import Services
@@ -31,7 +31,6 @@ from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, 
 from tools.files.paths import is_within
 from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
-from tools.permissions.destruction import destruction
 from tools.permissions.grant import Grant
 from tools.storage import StorageError, kept_file
 
@@ -67,9 +66,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
     walls = None
     if isolation is not None:
         walls = isolation.for_command(unsandboxed=command.unsandboxed)
-    protected = destruction(command.line, command.cwd, workspace.root) or protected_by_name(
-        command.line, command.cwd
-    )
+    protected = must_ask(command.line, command.cwd, workspace.root)
     cwd = str(command.cwd)
     effects = [
         Effect(EffectKind.EXECUTE, command.line, call.tool.name, protected=protected, cwd=cwd)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from tools.files.paths import is_within
+from tools.permissions.git_destruction import git_losses
 from tools.permissions.shell_words import ShellReading, SimpleCommand, program_name, read_commands
 
-_REMOVERS = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash", "gio"))
+_REMOVERS = frozenset(
+    ("rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "gio", "rimraf", "del-cli")
+)
 _MOVERS = frozenset(("mv", "rename"))
 _CHANGERS = frozenset(("chmod", "chown", "chgrp", "chattr", "setfacl"))
 _FORMATTERS = re.compile(
@@ -22,6 +26,14 @@ _FORMATTERS = re.compile(
 )
 _DEVICE = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper/|md|loop|mem|kmem|port)\S*")
 _RECURSIVE = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--r(e(c(u(r(s(i(ve?)?)?)?)?)?)?)?")
+_PASSERS = frozenset(("xargs", "parallel"))
+_LIST_DIRECTORIES = {("fd", ""), ("fd", "."), ("fdfind", ""), ("git", "ls-files")}
+_SELECTORS = frozenset(("grep", "egrep", "fgrep", "rg", "head", "tail"))
+_INVERTS = re.compile(r"-[A-Za-z]*v[A-Za-z]*|--inv\w*(-\w*)?")
+_FIND_TEST = re.compile(
+    r"-(i?(name|path|regex)|[il]name|wholename|[acm](time|min)|newer\w*|empty|size|perm|user|group"
+    r"|[ug]id|nouser|nogroup|inum|links|samefile)"
+)
 _VARIABLE = re.compile(r"\$(\{?)(\w+)\}?")
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*,[^{}]*)\}([^{}]*)")
 _GLOB_TAIL = re.compile(r"(/?(\*\*?|\[[^]/]*\]\*|\.\*|\.\[[^/]*|\{[^/]*|\?\?*))+/?$")
@@ -34,29 +46,40 @@ def destruction(line: str, cwd: Path, root: Path) -> str:
     for target in reading.targets:
         if _DEVICE.fullmatch(target):
             return f"it writes over the device {target}"
+    passed = any(program_name(command.words[0]) in _PASSERS for command in reading.commands)
     for command in reading.commands:
-        for operand, what in _endangered(command):
-            reason = _reason(operand, what, reading, places, root)
-            if reason:
-                return reason
+        is_git = program_name(command.words[0]) == "git"
+        losses = git_losses(command.words[1:]) if is_git else _endangered(command, passed=passed)
+        for operand, what in losses:
+            if is_git and not operand:
+                return f"it {what}"
+            if command.sure or not _is_passed(operand, reading):
+                reason = _reason(operand, what, reading, places, root)
+                if reason:
+                    return reason
     return ""
 
 
-def _endangered(command: SimpleCommand) -> Iterator[tuple[str, str]]:
-    """Yield the operands of a command that are destroyed, and how; "" stands for all there is."""
+def _endangered(command: SimpleCommand, *, passed: bool) -> Iterator[tuple[str, str]]:
+    """Yield the operands of a command that are destroyed, and how.
+
+    The operand "" stands for what is only known when it runs: `passed` says that `xargs` adds
+    some. Without an operand at all, the text says everything.
+    """
     name, words = program_name(command.words[0]), command.words[1:]
     operands = [word for word in words if not word.startswith("-")]
     recursive = any(_RECURSIVE.fullmatch(word) for word in words)
     if name in _REMOVERS:
-        yield from ((operand, "removes") for operand in operands)
+        yield from ((operand, "removes") for operand in operands or [""] * passed)
     elif name in _MOVERS:
         yield from ((operand, "moves") for operand in operands[: len(operands) - 1 or 1])
     elif name in _CHANGERS and recursive:
         yield from ((operand, "changes the rights of") for operand in operands[1:])
-    elif name == "find":
-        yield from _found(words)
-    elif name == "git":
-        yield from _git(words)
+    elif name == "truncate":
+        values = {value for option, value in pairwise(words) if option in ("-r", "-s")}
+        yield from ((o, "empties the files of") for o in operands if o not in values)
+    elif name == "find" and "-delete" in words:
+        yield from ((start, "removes") for start in _found(words))
     elif name == "rsync" and any(word.startswith(("--del", "--remove-s")) for word in words):
         yield from ((operand, "may empty") for operand in operands[-1:])
     elif name == "dd":
@@ -70,36 +93,64 @@ def home_directory() -> str:
     return os.environ.get("HOME", "")
 
 
-def _found(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the starting points of a `find` that removes all it finds."""
-    acts = "-delete" in words or any(program_name(word) in _REMOVERS for word in words)
-    narrowed = any(word.startswith(("-name", "-iname", "-path", "-mtime")) for word in words)
-    if acts and not narrowed:
-        starts = []
-        for word in words:
-            if word.startswith(("-", "(", "!")):
-                break
-            starts.append(word)
-        yield from ((start, "removes") for start in starts or ["."])
+def _found(words: Sequence[str]) -> list[str]:
+    """Return the starting points of a `find` that does not choose among what is below them."""
+    starts = list(takewhile(lambda word: not word.startswith(("-", "(", "!")), words))
+    chooses = True
+    for alternative in _alternatives_of_find(words[len(starts) :]):
+        chooses = chooses and _chooses(alternative)
+    return [] if chooses else starts or ["."]
 
 
-def _git(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    place, operands, flags = ".", list[str](), list[str]()
-    rest = iter(words)
-    for word in rest:
-        if word in ("-C", "--work-tree") and not operands:
-            place = next(rest, ".")
-        elif word in ("-c", "--git-dir", "--namespace", "--config-env") and not operands:
-            next(rest, "")
+def _alternatives_of_find(words: Sequence[str]) -> Iterator[list[str]]:
+    found = list[str]()
+    for word in words:
+        if word in ("-o", "-or", ","):
+            yield found
+            found = []
         else:
-            (flags if word.startswith("-") else operands).append(word)
-    forced = any(flag == "--force" or re.fullmatch(r"-\w*f\w*", flag) for flag in flags)
-    dry = any(flag == "--dry-run" or re.fullmatch(r"-\w*n\w*", flag) for flag in flags)
-    if operands[:1] == ["clean"] and forced and not dry:
-        named = (os.path.join(place, path) for path in operands[1:])  # noqa: PTH118 - `*` stays
-        yield from ((path, "removes untracked files of") for path in named)
-        if len(operands) == 1:
-            yield place, "removes untracked files of"
+            found.append(word)
+    yield found
+
+
+def _chooses(words: Sequence[str]) -> bool:
+    """Tell whether a test of `find` holds for some files only: neither `-not`, nor for `*`."""
+    for before, word, value in zip(("", *words), words, (*words[1:], ""), strict=False):
+        if _FIND_TEST.fullmatch(word) and before not in ("!", "-not") and value.strip("*./?"):
+            return True
+    return False
+
+
+def _listed(reading: ShellReading) -> Iterator[str]:
+    """Yield the directories whose names a command lists that others of the line may read."""
+    commands = [(program_name(command.words[0]), command.words[1:]) for command in reading.commands]
+    if any(name in _SELECTORS and not any(map(_INVERTS.fullmatch, w)) for name, w in commands):
+        return
+    for name, words in commands:
+        operands = [word for word in words if not word.startswith("-")]
+        first = operands[0] if operands else ""
+        if name in ("ls", "dir", "exa", "eza", "tree"):
+            yield from operands or ["."]
+        elif name == "find":
+            yield from _found(words)
+        elif (name, first) in _LIST_DIRECTORIES:
+            yield from operands[1:] or ["."]
+        elif name in ("echo", "printf"):
+            yield from (word for word in operands if _GLOB_TAIL.search(word))
+        elif name == "pwd":
+            yield "."
+
+
+def _is_passed(operand: str, reading: ShellReading) -> bool:
+    """Tell whether an operand is what other commands of the line give: `{}`, `$(…)`, `$1`."""
+    if operand in ("", "{}", "$@", "$*"):
+        return True
+    variable = _VARIABLE.fullmatch(operand)
+    if variable is None:
+        return False
+    name = variable[2]
+    read = any(name in command.words for command in reading.commands if command.words[0] == "read")
+    return read or name.isdecimal() or "" in reading.assigned.get(name, ())
 
 
 def _reason(
@@ -120,10 +171,11 @@ def _reason(
 def _values(operand: str, reading: ShellReading, root: Path) -> Iterator[str | None]:
     """Yield what an operand may be: variables with known values, unknown ones as nothing."""
     known = {"HOME": {home_directory()}, "PWD": {str(root)}, "OLDPWD": {str(root)}}
+    if _is_passed(operand, reading):
+        yield from _listed(reading)
+    if operand == "{}":
+        return
     texts = set(_alternatives(operand))
-    if not operand and any(command.words[0] == "pwd" for command in reading.commands):
-        # A substitution leaves nothing of itself: `"$(pwd)"`.
-        texts = {"."}
     for match in _VARIABLE.finditer(operand):
         values = reading.assigned.get(match[2]) or known.get(match[2]) or {""}
         texts = {text.replace(match[0], value) for text in texts for value in values}
@@ -160,7 +212,10 @@ def _named(text: str, cwd: Path, root: Path) -> str:
     if real == Path("/") or real.parent == Path("/"):
         # Nothing that stands directly below / is anybody's to throw away.
         return "/" if real == Path("/") else f"{real}, a directory of the system"
-    for precious, name in ((home, "the home directory"), (root, "the whole project")):
+    for precious, name in (
+        (home, "the home directory"), (root, "the whole project"),
+        (root / ".git", "the repository with all its history"),
+    ):  # fmt: skip
         if is_within(precious, real):
             same = real == precious or precious.samefile(real)
             return name if same else f"{real}, which holds {name}"

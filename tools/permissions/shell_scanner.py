@@ -66,6 +66,7 @@ class Scanner:
         self.hidden = False
         self.frames = [_Frame(_Kind.COMMAND, "")]
         self.documents: list[tuple[str, bool]] = []
+        self.bodies: list[str] = []
         if document_depth:
             self.frames.append(_Frame(_Kind.QUOTED, "", self.frames[0]))
         self.base = len(self.frames)
@@ -198,6 +199,7 @@ class Scanner:
                 self.text, self.at
             )
             body = self.text[self.at : end.start() if end else len(self.text)]
+            self.bodies.append(body)
             self.at = end.end() if end else len(self.text)
             self.hidden = self.hidden or end is None
             if self.document_depth > MAX_INNER:

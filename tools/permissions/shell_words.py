@@ -12,6 +12,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from tools.permissions.launchers import (
+    WRAPPERS,
+    Launched,
+    is_assignment,
+    launched,
+    reads_commands,
+    runs_input,
+    wrapped_words,
+)
+from tools.permissions.run_variables import is_run
 from tools.permissions.shell_scanner import MAX_INNER, Scanner, Word
 
 MAX_WRAPPED = 20
@@ -53,7 +63,6 @@ class ShellReading:
 _KEYWORDS = frozenset(
     ["if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac"]
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh", "ash", "fish"])
 _CODE = re.compile(
     r"(python|pypy|perl|ruby|node|deno|bun|php|lua|[gmn]?awk|tclsh|osascript)[\d.]*", re.ASCII
@@ -61,60 +70,6 @@ _CODE = re.compile(
 _REBINDS = frozenset(["alias", "enable", "hash"])
 _RUNS_TEXT = _SHELLS | {"eval", "trap", ".", "source"}
 _SPLIT_FLAG = re.compile(r"-\w*S|--split-string=")
-_EXEC_FLAGS = frozenset(
-    ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch", "exec", "run")
-)
-
-_WRAPPERS: dict[str, tuple[frozenset[str], int]] = {
-    "busybox": (frozenset(), 0),
-    "builtin": (frozenset(), 0),
-    "bwrap": (frozenset(), 0),
-    "caffeinate": (frozenset(("-t", "-w")), 0),
-    "chpst": (frozenset(("-u", "-U", "-n", "-m")), 0),
-    "chrt": (frozenset(), 1),
-    "chroot": (frozenset(), 1),
-    "command": (frozenset(), 0),
-    "coproc": (frozenset(), 0),
-    "doas": (frozenset(("-u", "-C")), 0),
-    "dbus-run-session": (frozenset(), 0),
-    "env": (frozenset(("-u", "-C", "--unset", "--chdir")), 0),
-    "exec": (frozenset(("-a",)), 0),
-    "fakeroot": (frozenset(), 0),
-    "firejail": (frozenset(), 0),
-    "flock": (frozenset(("-w", "-E")), 1),
-    "ionice": (frozenset(("-c", "-n")), 0),
-    "nice": (frozenset(("-n",)), 0),
-    "nohup": (frozenset(), 0),
-    "nsenter": (frozenset(), 0),
-    "numactl": (frozenset(), 0),
-    "parallel": (frozenset(("-j", "-I")), 0),
-    "prlimit": (frozenset(), 0),
-    "proxychains": (frozenset(("-f",)), 0),
-    "proxychains4": (frozenset(("-f",)), 0),
-    "runuser": (frozenset(("-u", "-g", "-G")), 0),
-    "screen": (frozenset(("-S", "-c")), 0),
-    "script": (frozenset(), 0),
-    "setarch": (frozenset(), 1),
-    "setpriv": (frozenset(), 0),
-    "setsid": (frozenset(), 0),
-    "sg": (frozenset(), 1),
-    "stdbuf": (frozenset(("-i", "-o", "-e")), 0),
-    "strace": (frozenset(("-e", "-o")), 0),
-    "su": (frozenset(), 1),
-    "sudo": (frozenset(("-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "-r", "-t")), 0),
-    "systemd-run": (frozenset(("-u", "-p", "-E")), 0),
-    "taskset": (frozenset(), 1),
-    "time": (frozenset(("-f", "-o")), 0),
-    "timeout": (frozenset(("-s", "-k")), 1),
-    "tmux": (frozenset(("-L", "-S", "-f")), 1),
-    "toybox": (frozenset(), 0),
-    "unbuffer": (frozenset(), 0),
-    "unshare": (frozenset(), 0),
-    "watch": (frozenset(("-n",)), 0),
-    "xvfb-run": (frozenset(), 0),
-    "xargs": (frozenset(("-I", "-n", "-P", "-L", "-d", "-s", "-a", "-E")), 0),
-}
-"""Programs that run another (R11): options that take a word, and how many operands come first."""
 
 
 def program_name(word: str) -> str:
@@ -144,8 +99,17 @@ def _read_text(text: str, reading: ShellReading, *, sure: bool, depth: int) -> N
         stripped = map(_without_prefixes, scanner.found)
         reading.simple = [tuple(word.text for word in words) for words in stripped if words]
         reading.unsettled = scanner.hidden
+    unwrapper = _Unwrapper(reading, depth, has_document=bool(scanner.bodies))
     for words in scanner.found:
-        _Unwrapper(reading, depth).read(words, sure=sure)
+        unwrapper.read(words, sure=sure)
+    if scanner.bodies and any(map(_may_run_input, scanner.found)):
+        for body in scanner.bodies:
+            reading.code.update(_TOKEN.findall(body))
+
+
+def _may_run_input(words: Sequence[Word]) -> bool:
+    command = _without_prefixes(words)
+    return bool(command) and runs_input(program_name(command[0].text))
 
 
 def _note_assignments(words: Sequence[Word], reading: ShellReading) -> None:
@@ -153,24 +117,28 @@ def _note_assignments(words: Sequence[Word], reading: ShellReading) -> None:
     if loop[0] == "for" and loop[2:3] == ["in"]:
         reading.assigned.setdefault(loop[1], set()).update(loop[3:])
     for word in words:
-        match = _ASSIGNMENT.match(word.text)
-        if match is not None and not word.dynamic:
-            name = re.split(r"\W", word.text, maxsplit=1)[0]
-            reading.assigned.setdefault(name, set()).add(word.text[match.end() :])
+        if not word.dynamic and is_assignment(word.text):
+            target, _, value = word.text.partition("=")
+            name = re.split(r"\W", target, maxsplit=1)[0]
+            reading.assigned.setdefault(name, set()).add(value)
 
 
+_TOKEN = re.compile(r"[\w./-]+")
+_ANYTHING = re.compile(r"|\$(?!\{?(?:PWD|HOME|USER)\b)(?:\w+|\{\w+\})")
 _WHOLE_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 
 class _Unwrapper:
     """Takes keywords, assignments and wrappers off a command, and reads the text it passes on."""
 
-    def __init__(self, reading: ShellReading, depth: int) -> None:
+    def __init__(self, reading: ShellReading, depth: int, *, has_document: bool) -> None:
         self.reading = reading
         self.depth = depth
+        self.has_document = has_document
 
     def read(self, words: Sequence[Word], *, sure: bool) -> None:
         """Note the command, and every one that it runs, however often it is wrapped."""
+        self._variables(words)
         for wrapped in range(MAX_WRAPPED):
             words = _without_prefixes(words)
             if not words:
@@ -181,7 +149,7 @@ class _Unwrapper:
             self._note_values(words, sure=sure)
             name = program_name(words[0].text)
             self._read_arguments(name, words[1:], sure=sure)
-            inner = _wrapped_command(name, words)
+            inner = wrapped_words(name, words)
             if not wrapped:
                 self._note_possible_places(words, everywhere=inner is not None)
             if inner is None:
@@ -214,7 +182,17 @@ class _Unwrapper:
                     not everywhere and program_name(texts[0]) in _RUNS_TEXT
                 )
 
+    def _variables(self, words: Sequence[Word]) -> None:
+        """Read the values of variables that programs run (`GIT_PAGER=…`), wherever they are set."""
+        for word in words:
+            if "=" in word.text and is_assignment(word.text):
+                name, _, value = word.text.partition("=")
+                if is_run(name.removesuffix("+")):
+                    self._launched(Launched([Word(value, word.dynamic)], surely=True))
+
     def _read_arguments(self, name: str, arguments: Sequence[Word], *, sure: bool) -> None:
+        if reads_commands(name, arguments):
+            self.reading.hidden = True
         if name in _SHELLS:
             self._shell(arguments, sure=sure)
         elif name == "eval":
@@ -223,11 +201,37 @@ class _Unwrapper:
             self._inner(arguments, sure=False)
         elif name in _REBINDS or (name in (".", "source") and _any_unknown(arguments)):
             self.reading.hidden = True
-        elif name in _WRAPPERS:
+        elif name in WRAPPERS:
             self._inner([word for word in arguments if " " in word.text], sure=False)
+            self._launched(launched(name, arguments))
         elif _CODE.fullmatch(name):
-            for word in arguments:
-                self.reading.code.update(re.findall(r"[\w./-]+", word.text))
+            self._code(arguments)
+        else:
+            self._launched(launched(name, arguments))
+
+    def _code(self, arguments: Sequence[Word]) -> None:
+        for word in arguments:
+            self.reading.code.update(_TOKEN.findall(word.text))
+        from_input = not arguments or any(word.text == "-" for word in arguments)
+        if (from_input and not self.has_document) or _any_devices(arguments):
+            self.reading.hidden = True
+
+    def _launched(self, found: Launched) -> None:
+        """Note words that may be commands, which hide nothing where the program is not known."""
+        texts = [word for word in found.words if " " in word.text or "\n" in word.text]
+        known = self.reading.hidden
+        self._inner(texts, sure=False)
+        if not found.surely:
+            self.reading.hidden = known
+        elif any(word.dynamic and _ANYTHING.fullmatch(word.text) for word in found.words):
+            self.reading.hidden = True
+        for place, word in enumerate(found.words):
+            self.reading.code.update(_TOKEN.findall(word.text))
+            if word.text[:1] == "-" and len(word.text) > 2:
+                # The value of a short option may stand in the same word: `-Irm`.
+                self.reading.code.add(word.text[2:])
+            rest = tuple(word.text for word in found.words[place : place + _UNSURE_WORDS])
+            self.reading.commands.append(SimpleCommand(rest, sure=False))
 
     def _shell(self, arguments: Sequence[Word], *, sure: bool) -> None:
         operands = [word for word in arguments if not word.text.startswith(("-", "+"))]
@@ -246,11 +250,15 @@ class _Unwrapper:
 
 def runs_another(program: str) -> bool:
     """Tell whether a program runs what its arguments say."""
-    return program in _WRAPPERS or program in _RUNS_TEXT
+    return program in WRAPPERS or program in _RUNS_TEXT
 
 
 def _any_unknown(words: Sequence[Word]) -> bool:
-    return any(word.dynamic or word.text.startswith(("/dev/", "/proc/")) for word in words)
+    return any(word.dynamic for word in words) or _any_devices(words)
+
+
+def _any_devices(words: Sequence[Word]) -> bool:
+    return any(word.text.startswith(("/dev/", "/proc/")) for word in words)
 
 
 def _joined(words: Sequence[Word]) -> Word:
@@ -263,31 +271,8 @@ def _without_prefixes(words: Sequence[Word]) -> Sequence[Word]:
         text = words[start].text
         if text == "function":
             start += 2
-        elif text in _KEYWORDS or _ASSIGNMENT.match(text):
+        elif text in _KEYWORDS or is_assignment(text):
             start += 1
         else:
             break
     return words[start:]
-
-
-def _wrapped_command(name: str, words: Sequence[Word]) -> Sequence[Word] | None:
-    """Return the words of the command that a wrapper runs, None when `name` is no wrapper."""
-    if name in ("find", "fd", "fdfind"):
-        places = (i for i, word in enumerate(words) if word.text in _EXEC_FLAGS)
-        return words[next(places, len(words)) + 1 :]
-    if name not in _WRAPPERS:
-        return None
-    with_value, operands = _WRAPPERS[name]
-    at = 1
-    while at < len(words):
-        text = words[at].text
-        if text in with_value:
-            at += 2
-        elif text.startswith("-") or _ASSIGNMENT.match(text):
-            at += 1
-        elif operands:
-            operands -= 1
-            at += 1
-        else:
-            break
-    return words[at:]
