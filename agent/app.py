@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,18 +34,20 @@ from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
 from agent.undo import FileHistory
 from prompts import load
-from tools import storage
+from tools import find_tools, storage
+from tools.advertising import Deferral
 from tools.builtin import all_builtins, background_job
 from tools.builtin.kit import Builtin, Services
 from tools.commands.tools import ToolsCommand
-from tools.cost import CostMeter, Form
-from tools.definition import ToolDefinition
+from tools.cost import CostMeter, Form, form_of
+from tools.definition import JsonObject, ToolDefinition
 from tools.engine.environment import child_environment
 from tools.engine.jobs import Jobs
 from tools.engine.masking import Masker
 from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
+from tools.find_tools import FindTools
 from tools.hooks import HookRunner
 from tools.permissions.gate import PermissionGate
 from tools.permissions.mode import Mode
@@ -53,11 +55,12 @@ from tools.permissions.question import Approver
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
-from tools.registry import ToolProblem, ToolRegistry, refused_name, wire_names
+from tools.registry import ToolProblem, ToolRegistry
 from tools.sources.files import ToolFiles
 from tools.sources.mcp.calls import prepare_call
 from tools.sources.mcp.http import open_address
 from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
+from tools.tool_names import refused_name, wire_names
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -122,7 +125,7 @@ def build_registry(
 
     codex_file = codex_config(settings)
     builtins = [builtin.definition for builtin in (*all_builtins(), *session_tools)]
-    taken = wire_names(builtins)
+    taken = wire_names([*builtins, find_tools.definition()])
     files = ToolFiles(
         [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds
     )
@@ -138,7 +141,14 @@ def build_registry(
         settings.tool_settings(),
         save_switch,
         load_served,
+        Deferral(find_tools.definition(), dict, _measure(settings)),
     )
+
+
+def _measure(settings: Settings) -> Callable[[Sequence[JsonObject]], Mapping[str, int]]:
+    """Return what counts the tokens of schemas."""
+    form = form_of(settings.model)
+    return lambda schemas: CostMeter(_count).measure(schemas, form).per_tool
 
 
 def build_chat(
@@ -164,7 +174,8 @@ def build_chat(
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
     )
-    builtins = {made.definition.name: made for made in (*all_builtins(), *session_tools)}
+    finder = FindTools(registry).builtin()
+    builtins = {made.definition.name: made for made in (*all_builtins(), finder, *session_tools)}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
     files = FileHistory(workspace, gate, enabled=settings.undo)
     jobs = Jobs()

@@ -16,6 +16,7 @@ from agent.events import (
     Event,
     Level,
     Notice,
+    ToolsLoaded,
     TurnEnd,
     TurnFinished,
     TurnStarted,
@@ -83,6 +84,7 @@ class Chat:
         self.prices = parts.prices
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
+        self.registry.on_load = lambda names: self.emit(ToolsLoaded(names))
         self.servers = parts.servers
         self.server_wait_s = parts.server_wait_s
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
@@ -260,6 +262,7 @@ class Chat:
         self.session = session
         self.conversation = Conversation(self._parts.system, session.messages)
         self.conversation.usage = session.usage
+        self.registry.begin(session.loaded)
         self._parts.context.forget()
         if session.moved:
             self._parts.context.tell_place()

@@ -15,6 +15,7 @@ Every object has `v` (1) and `type`; the other keys by type:
     output        call_id, text                       live output of a call
     finished      call, title, result
     hook          phase, command, call_id, problem, refused, duration_ms
+    loaded        names                               deferred tools that requests hold from now on
     compacted     summary, kept, before, after        sizes in tokens
     notice        text, level                         info, warning or error
     end           end, detail, next_step, duration_ms
@@ -41,6 +42,7 @@ from agent.events import (
     Notice,
     RequestStarted,
     RetryScheduled,
+    ToolsLoaded,
     TurnEnd,
     TurnFinished,
     TurnStarted,
@@ -282,6 +284,11 @@ _FORMS: dict[type, _Form] = {
     HookFinished: _plain(
         "hook", HookFinished,
         phase=str, command=str, call_id=str, problem=str, refused=bool, duration_ms=int,
+    ),
+    ToolsLoaded: _Form(
+        "loaded",
+        lambda e: {"names": list(e.names)},
+        lambda f: ToolsLoaded(tuple(_as(str, name) for name in _get(f, "names", list))),
     ),
     ContextCompacted: _plain(
         "compacted", ContextCompacted, summary=str, kept=int, before=int, after=int

@@ -62,6 +62,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsLoaded:
+    """Deferred tools that every request from now on holds, by name."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ContextCompacted:
     """All messages but the last `kept` were replaced by `summary`; sizes are in tokens."""
 
@@ -100,6 +107,7 @@ Event: TypeAlias = (
     | RetryScheduled
     | AssistantFinished
     | CallEvent
+    | ToolsLoaded
     | ContextCompacted
     | Notice
     | TurnFinished

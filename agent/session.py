@@ -22,7 +22,7 @@ from pathlib import Path
 
 from agent.conversation import Usage
 from agent.errors import UserError
-from agent.events import Notice
+from agent.events import Notice, ToolsLoaded
 from agent.journal import (
     BATCH,
     CHAT,
@@ -66,7 +66,7 @@ class Session:
     `messages` is the history it begins with and `usage` what that cost (empty unless resumed);
     `notices` say what the person should know about how it was found. `moved`: it goes on in
     another directory than before. `unsent` are commands of the person's that the model has not
-    seen.
+    seen, `loaded` the names of deferred tools that were loaded.
     """
 
     info: SessionInfo
@@ -76,6 +76,7 @@ class Session:
     usage: Usage = field(default_factory=Usage)
     moved: bool = False
     unsent: tuple[CallFinished, ...] = ()
+    loaded: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -170,6 +171,7 @@ def resume(
         recording.usage,
         moved,
         unsent(recording.events),
+        _loaded(recording),
     )
 
 
@@ -314,6 +316,11 @@ def _newest_first(paths: Iterable[Path]) -> list[tuple[float, Path]]:
         with suppress(OSError):
             dated.append((path.stat().st_mtime, path))
     return sorted(dated, reverse=True)
+
+
+def _loaded(recording: Recording) -> tuple[str, ...]:
+    names = (n for e in recording.events if isinstance(e, ToolsLoaded) for n in e.names)
+    return tuple(dict.fromkeys(names))
 
 
 def _guessed_info(path: Path, cwd: Path) -> SessionInfo:

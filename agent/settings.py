@@ -433,6 +433,7 @@ def _settings(
         load_custom_tools=get("tools.autoLoadCustomTools"),
         max_execution_ms=get("tools.maxExecutionTime"),
         max_custom_tools=get("tools.maxCustomTools"),
+        tool_budget=get("tools.tokenBudget"),
         mcp_enabled=get("mcp.enabled"),
         max_mcp_tools=get("mcp.maxTools"),
         config_home=get("config_home"),

@@ -184,10 +184,14 @@ _ALL = (
         "tools.maxExecutionTime", Kind.INTEGER, None, "longest time of any tool, in ms",
         limit=True,
     ),
-    Key("tools.maxCustomTools", Kind.INTEGER, 10, "custom tools the model may see"),
+    Key(
+        "tools.maxCustomTools", Kind.INTEGER, 10, "custom tools in every request; the model loads "
+        "the others with find_tools",
+    ),
+    Key("tools.tokenBudget", Kind.INTEGER, 10_000, "tokens that the tools of a request may cost"),
     Key("mcpServers", Kind.MAPPING, {}, "MCP servers: see mcp.md"),
     Key("mcp.enabled", Kind.SWITCH, True, "connect to the configured MCP servers"),
-    Key("mcp.maxTools", Kind.INTEGER, 100, "tools of MCP servers the model may see"),
+    Key("mcp.maxTools", Kind.INTEGER, 100, "tools of MCP servers in every request"),
     Key(
         "config_home", Kind.TEXT, "", "directory whose config.toml has custom tools of Codex",
         flag="--config-home", file=False,

@@ -51,6 +51,7 @@ class Settings:
     load_custom_tools: bool
     max_execution_ms: int | None
     max_custom_tools: int
+    tool_budget: int
     mcp_enabled: bool
     max_mcp_tools: int
     config_home: str
@@ -71,6 +72,7 @@ class Settings:
             switches=dict(self.switches),
             max_custom=self.max_custom_tools,
             max_served=self.max_mcp_tools,
+            budget=self.tool_budget,
             load_custom=self.load_custom_tools,
             max_execution_ms=self.max_execution_ms,
         )

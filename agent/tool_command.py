@@ -20,7 +20,7 @@ from tools.commands import tool as commands
 from tools.commands.tool.kit import CommandError, Context, PersonExecutor
 from tools.commands.tool.options import Parsed
 from tools.commands.tool.store import ToolStore
-from tools.registry import SESSION_NAMES
+from tools.tool_names import SESSION_NAMES
 
 if TYPE_CHECKING:
     from types import FrameType

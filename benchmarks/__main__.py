@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks import measure, tool_figures, trust
+from benchmarks import find_tools, measure, tool_figures, trust
 from benchmarks.bench import CLIENTS, OPTA, Bench, Figure
 
 
@@ -125,6 +125,7 @@ FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
         version, prompt, mcp, hello, loop50, stream, par8, bigout, long300, specloop, tokens,
         tool_figures.toolstep, tool_figures.toolrun, tool_figures.toolfiles,
         tool_figures.toolplan, tool_figures.tooloutput, trust.trustcheck,
+        find_tools.findtools,
     )
 }  # fmt: skip
 

@@ -24,7 +24,8 @@ Count: TypeAlias = Callable[[str, str], int]
 """Returns the tokens of a text in an encoding (`o200k` or `cl100k`)."""
 
 LIST_TOKENS = 12
-MAX_REMEMBERED = 2000
+MAX_REMEMBERED = 10_000
+"""How many counts are remembered: those of thousands of deferred tools too."""
 
 
 class Form(StrEnum):

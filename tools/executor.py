@@ -149,7 +149,10 @@ class ToolExecutor:
         entry = self.registry.find(call.name)
         if entry is None:
             raise ToolError(self._unknown(call.name))
-        if not entry.enabled:
+        if entry.deferred:
+            # Models call what they have read of: in an older message, in a file. The gate asks.
+            self.registry.load([entry.definition.name])
+        elif not entry.enabled:
             raise ToolError(f"The tool {call.name} is off ({entry.reason}). Go on without it.")
         tool, builtin = entry.definition, self._builtin(entry.definition)
         given = parse_arguments(call.arguments_json)

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from tools.actions import McpAction
-from tools.definition import JsonObject, Source, ToolDefinition, wire_name
-from tools.formats.problems import ToolProblem, shown_path
+from tools.advertising import MOST_NAMED, Deferral, Ranking, over_budget, over_number, summed_up
+from tools.definition import JsonObject, ToolDefinition
+from tools.formats.problems import ToolProblem
+from tools.tool_names import other_names, place, wire_names, without_conflicts
 
 __all__ = ["ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
-
-SETTING_NAMES = frozenset(
-    {"showTokenCosts", "autoLoadCustomTools", "maxExecutionTime", "maxCustomTools"}
-)
-"""Keys of the `tools:` settings that are not tools, so no tool can have such a name (X68)."""
-
-SESSION_NAMES = frozenset({"task_add", "task_status", "task_list", "session_complete"})
-"""Names that belong to the tools of a session (X13)."""
-
-SHOWN_NAMES = 20
-"""How many names a warning lists."""
 
 MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
@@ -29,11 +20,15 @@ MANY_TOOLS = 20
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """One known tool. `reason` says why it is off, for people; empty when it is on."""
+    """One known tool. `reason` says why it is off, for people; empty when it is on.
+
+    A `deferred` one is off only until the model asks for it.
+    """
 
     definition: ToolDefinition
     enabled: bool
     reason: str = ""
+    deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +36,15 @@ class ToolSettings:
     """What the settings say of tools.
 
     `switches` maps tool names to on or off; `max_custom` is how many custom tools the model may
-    see (X3), `max_served` how many of MCP servers; `load_custom` False leaves all tool files
-    unread (E81); `max_execution_ms` caps the timeout of every tool that has one (X8).
+    see (X3), `max_served` how many of MCP servers, `budget` how many tokens all tools together may
+    cost; `load_custom` False leaves all tool files unread (E81); `max_execution_ms` caps the
+    timeout of every tool that has one (X8).
     """
 
     switches: Mapping[str, bool]
     max_custom: int = 10
     max_served: int = 100
+    budget: int = 10_000
     load_custom: bool = True
     max_execution_ms: int | None = None
 
@@ -56,8 +53,9 @@ class ToolRegistry:
     """All tools of all sources. Lookups are by name, wire name or `custom.<name>` (X27).
 
     Tool files are read at the first need, never by the constructor (A25), and again only by
-    `refresh`: between two refreshes nothing changes unless a person switches a tool. `saved_in`
-    is the file that holds the last switch.
+    `refresh`: between two refreshes nothing changes unless a person switches a tool or a deferred
+    one is loaded. `saved_in` is the file that holds the last switch, `on_load` hears of the names
+    of tools that are loaded.
     """
 
     def __init__(
@@ -67,14 +65,22 @@ class ToolRegistry:
         settings: ToolSettings,
         save_switch: Callable[[str, bool], Path | None],
         load_served: Callable[[], list[ToolDefinition]] = list,
+        deferral: Deferral | None = None,
     ) -> None:
         """Make a registry.
 
         `load_custom` returns definitions in the order of precedence, nearest scope first.
         `save_switch` stores a switch for later runs, returns the file and may raise OSError.
-        `load_served` returns the tools that MCP servers offer now.
+        `load_served` returns the tools that MCP servers offer now. Without a `deferral` tools over
+        a limit are off.
         """
         self._builtins = sorted(builtins, key=lambda tool: tool.name)
+        self._deferral = deferral
+        calls = cache(deferral.calls) if deferral else dict
+        # What is switched on later is loaded at once: what was chosen before stays (A24).
+        chosen = frozenset(name for name, on in settings.switches.items() if on)
+        self._ranking = Ranking(chosen, calls)
+        self.on_load: Callable[[tuple[str, ...]], None] = lambda names: None
         self._load_custom = load_custom
         self._load_served = load_served
         self._served: list[ToolDefinition] = []
@@ -89,7 +95,9 @@ class ToolRegistry:
         self._problems: tuple[ToolProblem, ...] = ()
         self._names: dict[str, ToolEntry] = {}
         self._wire: tuple[JsonObject, ...] = ()
-        self._offered: set[str] = set()
+        self._offered: list[str] = []
+        self._asked_for: list[str] = []
+        self.deferrable: list[ToolDefinition] = []
         self._told: tuple[dict[str, ToolDefinition], frozenset[ToolProblem]] | None = None
 
     def refresh(self) -> list[str]:
@@ -124,16 +132,17 @@ class ToolRegistry:
         return self._names.get(name)
 
     def nearest(self, name: str, count: int = 3) -> list[str]:
-        """Return the names of tools that are on and look most like `name`."""
+        """Return the names of tools that can be called and look most like `name`."""
         from difflib import get_close_matches
 
         names = {entry.definition.wire_name.lower(): entry.definition.wire_name
-                 for entry in self.entries() if entry.enabled}  # fmt: skip
+                 for entry in self.entries() if entry.enabled or entry.deferred}  # fmt: skip
         return [names[near] for near in get_close_matches(name.lower(), names, count, 0.5)]
 
     def wire(self) -> tuple[JsonObject, ...]:
         """The schemas of the tools that are on, in the order they are sent: built-ins by name,
-        then custom tools (A24), the same bytes at every request while nothing changes."""
+        then custom tools (A24), the same bytes at every request while nothing changes. What is
+        loaded in a conversation comes last, so that a provider's cache holds what was before."""
         self._ensure_loaded()
         return self._wire
 
@@ -149,6 +158,8 @@ class ToolRegistry:
         self.saved_in = self._save_switch(definition.name, on)
         self._switches[definition.name] = on
         self._build()
+        if on and self._names[definition.name].deferred:
+            self.load([definition.name])
         return self._names[definition.name]
 
     def offer(self, name: str) -> None:
@@ -157,8 +168,23 @@ class ToolRegistry:
         What the person has switched off stays off.
         """
         if name not in self._offered:
-            self._offered.add(name)
+            self._offered.append(name)
             self._ensure_loaded()
+            self._build()
+
+    def load(self, names: Iterable[str]) -> None:
+        """Let every request from now on hold these deferred tools too."""
+        new = tuple(name for name in names if name not in self._asked_for)
+        if new:
+            self._asked_for += new
+            self._ensure_loaded()
+            self._build()
+            self.on_load(new)
+
+    def begin(self, loaded: Iterable[str] = ()) -> None:
+        """Begin a conversation, in which these deferred tools were loaded already."""
+        self._asked_for = list(loaded)
+        if self._loaded is not None:
             self._build()
 
     def _ensure_loaded(self) -> None:
@@ -172,7 +198,7 @@ class ToolRegistry:
             return
         self._loaded, self._served = loaded, served
         definitions, problems = loaded
-        self._custom, conflicts = without_conflicts(definitions, wire_names(self._builtins))
+        self._custom, conflicts = without_conflicts(definitions, self._reserved())
         cap = self._settings.max_execution_ms
         self._file_problems = [*problems, *conflicts]
         if cap is not None:
@@ -180,24 +206,77 @@ class ToolRegistry:
             self._custom = [_capped(tool, cap) for tool in self._custom]
         self._build()
 
+    def _reserved(self) -> frozenset[str]:
+        finder = [self._deferral.finder] if self._deferral else []
+        return wire_names([*self._builtins, *finder])
+
     def _build(self) -> None:
         """Decide what is on and prepare the lookups."""
-        builtins = [self._entry(tool) for tool in self._builtins]
-        settings = self._settings
-        served, unserved = _limited(
-            [self._entry(tool) for tool in self._served], settings.max_served, "MCP tools"
+        builtins, served, custom = (
+            [self._entry(tool) for tool in tools]
+            for tools in (self._builtins, self._served, self._custom)
         )
-        custom, over = _limited(
-            [self._entry(tool) for tool in self._custom], settings.max_custom, "custom tools"
+        over = self._over_limit(builtins, served, custom)
+        self.deferrable = [e.definition for e in (*served, *custom) if _name(e) in over]
+        finder = self._finder()
+        finds = any(entry.enabled for entry in finder)
+        limited = (
+            self._limited(entry, over.get(_name(entry), ""), finds) for entry in (*served, *custom)
         )
-        self._entries = (*builtins, *served, *custom)
+        self._entries = (*sorted([*builtins, *finder], key=_name), *limited)
         self._names = _by_name(self._entries)
-        self._wire = tuple(entry.definition.wire for entry in self._entries if entry.enabled)
-        problems = [*self._file_problems, *self._budget_warnings(len(custom), over)]
-        if unserved:
-            problems.append(_too_many(unserved, settings.max_served, "MCP tools"))
+        late = {name: place for place, name in enumerate((*self._offered, *self._asked_for), 1)}
+        on = [entry.definition for entry in self._entries if entry.enabled]
+        on.sort(key=lambda tool: late.get(tool.name, 0))
+        self._wire = tuple(tool.wire for tool in on)
+        problems = [*self._file_problems, *_limit_warnings(over, deferred=finds)]
+        if len(custom) > MANY_TOOLS:
+            problems.append(_many_tools(len(custom)))
         # Warnings about all tools together have no path and come last.
         self._problems = tuple(sorted(problems, key=lambda p: (p.path is None, str(p.path))))
+
+    def _over_limit(
+        self,
+        builtins: Sequence[ToolEntry],
+        served: Sequence[ToolEntry],
+        custom: Sequence[ToolEntry],
+    ) -> dict[str, str]:
+        """Return the names of the tools that a limit keeps out of requests, with the reason."""
+        settings, ranking = self._settings, self._ranking
+        over = over_number(custom, settings.max_custom, "custom tools", ranking)
+        over |= over_number(served, settings.max_served, "MCP tools", ranking)
+        if self._deferral is None:
+            return over
+        # What is offered later must not push out what earlier requests held.
+        fixed = [
+            entry.definition for entry in builtins
+            if entry.enabled and _name(entry) not in self._offered
+        ]  # fmt: skip
+        fixed.append(_telling(self._deferral.finder, [e.definition for e in (*served, *custom)]))
+        others = [
+            entry.definition for entry in (*custom, *served)
+            if entry.enabled and _name(entry) not in over
+        ]  # fmt: skip
+        return over | over_budget(fixed, others, settings.budget, self._deferral, ranking)
+
+    def _finder(self) -> list[ToolEntry]:
+        """Return the tool that loads others as it is now, where there is one."""
+        if self._deferral is None:
+            return []
+        finder = self._deferral.finder
+        if self._switches.get(finder.name) is False:
+            return [self._entry(finder)]
+        if not self.deferrable:
+            return [ToolEntry(finder, False, "no tool is deferred")]
+        return [ToolEntry(_telling(finder, self.deferrable), True)]
+
+    def _limited(self, entry: ToolEntry, reason: str, finds: bool) -> ToolEntry:
+        """Return the entry as a limit leaves it; without a reason it stays as it is."""
+        if not reason or (finds and entry.definition.name in self._asked_for):
+            return entry
+        if not finds:
+            return replace(entry, enabled=False, reason=reason)
+        return replace(entry, enabled=False, reason=f"deferred: {reason}", deferred=True)
 
     def _entry(self, tool: ToolDefinition) -> ToolEntry:
         if tool.unavailable:
@@ -211,43 +290,37 @@ class ToolRegistry:
             tool, False, "disabled in its file" if tool.origin.path else "off by default"
         )
 
-    def _budget_warnings(self, count: int, over: Sequence[str]) -> list[ToolProblem]:
-        warnings = []
-        if over:
-            warnings.append(_too_many(over, self._settings.max_custom, "custom tools"))
-        if count > MANY_TOOLS:
-            warnings.append(ToolProblem(
-                None, f"{count} custom tools are loaded: each one offered to the model costs "
-                "tokens in every request", hint="see /tools tokens", warning=True,
-            ))  # fmt: skip
-        return warnings
+
+def _name(entry: ToolEntry) -> str:
+    return entry.definition.name
 
 
-def _limited(
-    entries: Sequence[ToolEntry], limit: int, noun: str
-) -> tuple[list[ToolEntry], list[str]]:
-    """Turn off what is over the limit, by scope, then name (X3); return also those names."""
-    scopes = list(dict.fromkeys(entry.definition.origin.scope for entry in entries))
-    wanted = sorted(
-        (entry.definition for entry in entries if entry.enabled),
-        key=lambda tool: (scopes.index(tool.origin.scope), tool.name),
-    )
-    over = [tool.name for tool in wanted[limit:]]
-    names = frozenset(over)
-    reason = f"over the limit of {limit} {noun}"
-    limited = [
-        replace(entry, enabled=False, reason=reason) if entry.definition.name in names else entry
-        for entry in entries
+def _telling(finder: ToolDefinition, tools: Sequence[ToolDefinition]) -> ToolDefinition:
+    """Return the search with a description that sums up what it may find."""
+    return replace(finder, description=finder.description.replace("{tools}", summed_up(tools)))
+
+
+def _limit_warnings(over: Mapping[str, str], *, deferred: bool) -> list[ToolProblem]:
+    hint = "the model loads them with find_tools" if deferred else "/tools disable others first"
+    told = "deferred" if deferred else "not offered to the model"
+    reasons: dict[str, list[str]] = {}
+    for name, reason in over.items():
+        reasons.setdefault(reason, []).append(name)
+    return [
+        ToolProblem(None, f"{reason}, {told}: {_few(names)}", hint=hint, warning=True)
+        for reason, names in reasons.items()
     ]
-    return limited, over
 
 
-def _too_many(over: Sequence[str], limit: int, noun: str) -> ToolProblem:
-    shown = ", ".join(over[:SHOWN_NAMES])
-    rest = f" and {len(over) - SHOWN_NAMES} more" if len(over) > SHOWN_NAMES else ""
+def _few(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{rest}"
+
+
+def _many_tools(count: int) -> ToolProblem:
     return ToolProblem(
-        None, f"over the limit of {limit} {noun}, not offered to the model: {shown}{rest}",
-        hint="/tools disable others first", warning=True,
+        None, f"{count} custom tools are loaded: each one offered to the model costs tokens in "
+        "every request", hint="see /tools tokens", warning=True,
     )  # fmt: skip
 
 
@@ -261,85 +334,6 @@ def _by_name(entries: Iterable[ToolEntry]) -> dict[str, ToolEntry]:
             names.setdefault(name, entry)
     names.update({entry.definition.name: entry for entry in entries})
     return names
-
-
-def other_names(tool: ToolDefinition) -> tuple[str, ...]:
-    """Return what a tool answers to besides its own name (X12, X27)."""
-    if isinstance(tool.action, McpAction):
-        # As other programs spell it.
-        return (tool.wire_name, wire_name(f"mcp__{tool.action.server}__{tool.action.tool}"))
-    if tool.origin.source is not Source.CUSTOM:
-        return (tool.wire_name,)
-    return (tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")
-
-
-def without_conflicts(
-    definitions: Iterable[ToolDefinition], reserved: frozenset[str]
-) -> tuple[list[ToolDefinition], list[ToolProblem]]:
-    """Keep the first tool of every name; say what happened to the others (X2, X13).
-
-    No tool may have one of the `reserved` wire names, those of the built-in tools.
-    """
-    kept: dict[str, ToolDefinition] = {}
-    problems: list[ToolProblem] = []
-    for tool in definitions:
-        refusal = refused_name(tool.name, reserved)
-        first = kept.get(tool.wire_name)
-        if refusal:
-            problems.append(_problem(tool, refusal, hint="choose another name"))
-        elif first is None:
-            kept[tool.wire_name] = tool
-        elif first.name != tool.name:
-            problems.append(_problem(
-                tool, f"the API sees {tool.name!r} and {first.name!r} ({_place(first)}) "
-                f"as one name, {tool.wire_name!r}", hint="rename one of them",
-            ))  # fmt: skip
-        elif first.origin.scope is not tool.origin.scope:
-            problems.append(_problem(
-                tool, f"tool {tool.name} is overridden by the {first.origin.scope} tool "
-                f"{_place(first)}", warning=True,
-            ))  # fmt: skip
-        else:
-            problems.append(_problem(
-                tool, f"Tool {tool.name} already registered, skipping",
-                hint=f"the first is {_place(first)}", warning=True,
-            ))  # fmt: skip
-    return list(kept.values()), problems
-
-
-def wire_names(tools: Iterable[ToolDefinition]) -> frozenset[str]:
-    """Return the names that the API knows the tools by."""
-    return frozenset(tool.wire_name for tool in tools)
-
-
-def refused_name(name: str, builtins: frozenset[str]) -> str:
-    """Say why no custom tool may have this name (X13), or nothing.
-
-    `builtins` are the wire names of the built-in tools.
-    """
-    on_wire = wire_name(name)
-    if on_wire in builtins:
-        return f"the name {name!r} conflicts with built-in tool {on_wire}"
-    if on_wire in SESSION_NAMES:
-        return f"the name {name!r} conflicts with a session tool"
-    if on_wire.startswith("mcp_"):
-        return f"the name {name!r} starts with mcp_, which is kept for MCP tools"
-    if name in SETTING_NAMES:
-        return f"the name {name!r} is a setting"
-    return ""
-
-
-def _problem(
-    tool: ToolDefinition, message: str, *, hint: str = "", warning: bool = False
-) -> ToolProblem:
-    origin = tool.origin
-    return ToolProblem(
-        origin.path, message, line=origin.line, key="$.name", hint=hint, warning=warning
-    )
-
-
-def _place(tool: ToolDefinition) -> str:
-    return shown_path(tool.origin.path) if tool.origin.path else ""
 
 
 def _exceeds(tool: ToolDefinition, cap_ms: int) -> bool:
@@ -372,15 +366,15 @@ def _changes(
     new_problems: Sequence[ToolProblem],
 ) -> list[str]:
     broken = {problem.path for problem in new_problems if not problem.warning}
-    lines = [f"tool added: {name} ({_place(now[name])})" for name in now if name not in before]
+    lines = [f"tool added: {name} ({place(now[name])})" for name in now if name not in before]
     lines += [
-        f"tool changed: {name} ({_place(tool)})"
+        f"tool changed: {name} ({place(tool)})"
         for name, tool in now.items()
         if name in before and _essence(tool) != _essence(before[name])
     ]
     gone = [tool for name, tool in before.items() if name not in now]
     lines += [
-        f"tool removed: {tool.name} ({_place(tool)})"
+        f"tool removed: {tool.name} ({place(tool)})"
         for tool in gone
         if tool.origin.path not in broken
     ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tools.actions import PlanAction, Shell, Step
+from tools.advertising import Deferral
 from tools.builtin.kit import define
 from tools.definition import Limits, Origin, Risk, Scope, Source
 from tools.definition import ToolDefinition as Definition
@@ -45,16 +47,31 @@ class Files:
         return list(self.tools), list(self.problems)
 
 
-def registry(files=(), builtins=("write_file", "read_file"), **settings):
+def registry(files=(), builtins=("write_file", "read_file"), deferral=None, **settings):
     saved = []
     made = ToolRegistry(
         [builtin(name) if isinstance(name, str) else name for name in builtins],
         files if isinstance(files, Files) else Files(*files),
         ToolSettings(**({"switches": {}} | settings)),
         lambda name, on: saved.append((name, on)),
+        deferral=deferral,
     )
     made.saved = saved
     return made
+
+
+def deferring(calls=None, asked=None):
+    """Defer tools; `calls` says how often which was called, `asked` counts who wants to know."""
+
+    def called():
+        (asked if asked is not None else []).append("calls")
+        return calls or {}
+
+    finder = builtin("find_tools", enabled=False)
+    return Deferral(
+        replace(finder, description="Finds {tools}."), called,
+        lambda schemas: {schema["function"]["name"]: 100 for schema in schemas},
+    )  # fmt: skip
 
 
 def offered(made):
@@ -306,3 +323,64 @@ def test_near_names_are_found_among_the_tools_that_are_on():
     assert "write_file" not in made.nearest("write_file")
     assert made.nearest("deployapp") == ["deploy_app"]
     assert made.nearest("zzzzqqq") == []
+
+
+def test_tools_that_were_called_stay_and_the_others_are_deferred():
+    tools = [custom(f"t{n}") for n in range(4)]
+    made = registry(tools, deferral=deferring({"t3": 5, "t1": 1}), max_custom=2)
+    assert offered(made) == ["find_tools", "read_file", "write_file", "t1", "t3"]
+    assert [e.definition.name for e in made.entries() if e.deferred] == ["t0", "t2"]
+    assert made.wire()[0]["function"]["description"] == "Finds t0, t2."
+    assert made.find("t0").reason == "deferred: over the limit of 2 custom tools"
+
+
+def test_nothing_is_counted_while_all_tools_fit():
+    asked = []
+    made = registry([custom("a")], deferral=deferring(asked=asked))
+    assert offered(made) == ["read_file", "write_file", "a"]
+    assert made.find("find_tools").reason == "no tool is deferred"
+    assert asked == []
+
+
+def test_loaded_tools_come_last_in_the_order_of_their_loading():
+    made = registry([custom(f"t{n}") for n in range(4)], deferral=deferring(), max_custom=1)
+    before, told = offered(made), []
+    made.on_load = told.append
+    made.load(["t3"])
+    made.load(["t2", "t3"])
+    assert offered(made) == [*before, "t3", "t2"]
+    assert told == [("t3",), ("t2",)]
+    made.begin(["t2"])
+    assert offered(made) == [*before, "t2"]
+    assert len(told) == 2
+
+
+def test_what_is_offered_on_the_way_comes_after_what_was_there():
+    job = builtin("background_job", enabled=False)
+    made = registry([custom("a")], ["read_file", job])
+    before = offered(made)
+    made.offer("background_job")
+    assert offered(made) == [*before, "background_job"]
+
+
+def test_a_deferred_tool_that_a_person_switches_on_is_loaded_at_once():
+    made = registry([custom("a"), custom("b")], deferral=deferring(), max_custom=1)
+    assert made.switch("b", True).enabled
+    assert offered(made)[-2:] == ["a", "b"]
+    assert not made.switch("b", False).enabled
+    assert offered(made)[-1] == "a"
+
+
+@pytest.mark.parametrize(("budget", "left"), [(499, ["a"]), (500, ["a", "b"])])
+def test_the_budget_holds_what_is_always_sent_and_the_search_itself(budget, left):
+    long = "word " * 400
+    tools = [custom("a", description=long), custom("b", description=long)]
+    made = registry(tools, deferral=deferring(), budget=budget)
+    assert [name for name in offered(made) if len(name) == 1] == left
+    if left == ["a"]:
+        assert made.find("b").reason == "deferred: over the budget of 499 tokens for tools"
+
+
+def test_the_name_of_the_search_is_reserved():
+    made = registry([custom("find_tools")], deferral=deferring())
+    assert "conflicts with built-in tool find_tools" in made.problems[0].message

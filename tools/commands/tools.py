@@ -36,7 +36,10 @@ _ACTIONS = ("list", "enable", "disable", "info", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """One tool as people see it. `tokens` is measured, `declared` what its file claims."""
+    """One tool as people see it. `tokens` is measured, `declared` what its file claims.
+
+    A `deferred` one costs nothing until the model loads it.
+    """
 
     name: str
     source: str
@@ -44,6 +47,7 @@ class ToolRow:
     enabled: bool
     reason: str = ""
     declared: int | None = None
+    deferred: bool = False
 
 
 def badge(source: str) -> str:
@@ -74,10 +78,22 @@ def list_view(
     lines = ["Available Tools:", "", *(_list_line(row, show_costs) for row in rows)]
     if show_costs:
         lines += ["", f"Total system prompt cost: ~{total_tokens(rows, list_cost)} tokens"]
+        lines += _deferred_lines(rows)
     if problems:
         lines += ["", "Problems:", *(f"  {_problem_line(problem)}" for problem in problems)]
     lines += ["", "Usage:", *(f"  {command} {words} - {help_}" for words, help_ in _USAGE)]
     return "\n".join(lines)
+
+
+def _deferred_lines(rows: Sequence[ToolRow]) -> list[str]:
+    waiting = [row.tokens for row in rows if row.deferred]
+    if not waiting:
+        return []
+    noun = "tool" if len(waiting) == 1 else "tools"
+    return [
+        f"Deferred: {len(waiting)} {noun}, ~{sum(waiting)} tokens that are not sent; the model "
+        "loads what it needs with find_tools"
+    ]
 
 
 def _list_line(row: ToolRow, show_costs: bool) -> str:
@@ -222,7 +238,7 @@ class ToolsCommand:
 
     def _switch(self, entry: ToolEntry, on: bool) -> Answer:
         name, word = entry.definition.name, "enabled" if on else "disabled"
-        if entry.enabled is on:
+        if entry.enabled is on and not entry.deferred:
             text = f"Tool already {word}: {visible(name)}"
             return Answer(text, _state(name, on, changed=False))
         if not on and entry.definition.origin.source is Source.TEAMS:
@@ -234,7 +250,7 @@ class ToolsCommand:
             return _failed("not_saved", name, f"Cannot save that {name} is {word}: {error}")
         if after.enabled is not on:
             return _failed("still_off", name, f"Tool stays off: {name} ({after.reason})")
-        tokens = self._measured(after).tokens
+        tokens = 0 if entry.deferred and not on else self._measured(after).tokens
         done, sign = ("✓ Enabled", "+") if on else ("✗ Disabled", "-")
         text = f"{done} tool: {visible(name)} ({sign}{tokens} tokens)"
         data = {**_state(name, on, changed=True), "tokens": tokens}
@@ -252,12 +268,19 @@ def _row(entry: ToolEntry, tokens: int) -> ToolRow:
     tool = entry.definition
     return ToolRow(
         tool.name, tool.origin.source.value, tokens, entry.enabled, entry.reason,
-        tool.declared_token_cost,
+        tool.declared_token_cost, entry.deferred,
     )  # fmt: skip
 
 
-def _sums(rows: Sequence[ToolRow], list_cost: int) -> dict[str, int]:
-    return {"list_tokens": list_cost, "total_tokens": total_tokens(rows, list_cost)}
+def _sums(rows: Sequence[ToolRow], list_cost: int) -> dict[str, Any]:
+    return {
+        "list_tokens": list_cost,
+        "total_tokens": total_tokens(rows, list_cost),
+        "deferred": {
+            "tools": sum(row.deferred for row in rows),
+            "tokens": sum(row.tokens for row in rows if row.deferred),
+        },
+    }
 
 
 def _state(name: str, on: bool, *, changed: bool) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from tools.definition import Scope, ToolDefinition, wire_name
 from tools.formats.problems import ToolFileError, ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport, inspect
 from tools.permissions.trust_store import TrustStore
-from tools.registry import other_names
 from tools.sources.files import SEVERAL, ToolFiles
+from tools.tool_names import other_names
 from tools.yamltext import MAX_BYTES, Document, DocumentError
 
 _NAME = re.compile(r"[^\W\d][\w.-]{0,63}", re.ASCII)
@@ -168,7 +168,7 @@ class ToolStore:
     def refused(self) -> list[ToolProblem]:
         """Which tools may not have their names, and why (X13)."""
         from tools.builtin import NAMES
-        from tools.registry import without_conflicts
+        from tools.tool_names import without_conflicts
 
         _, found = without_conflicts(self._loaded[0], frozenset(NAMES))
         return [problem for problem in found if not problem.warning]
