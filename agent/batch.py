@@ -105,6 +105,7 @@ class _Job:
             denied=self.chat.gate.unanswered,
             error=outcome.detail,
             next_step=outcome.next_step,
+            way_back=self.chat.goodbye(),
         )
 
 

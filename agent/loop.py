@@ -179,15 +179,15 @@ class _Turn:
         if limits.max_turns is not None and self._requests >= limits.max_turns:
             raise _Stop(
                 TurnEnd.LIMIT,
-                f"the limit of {limits.max_turns} model turns was reached",
-                "raise --max-turns, or go on with another message",
+                f"the limit of {limits.max_turns} requests to the model was reached",
+                "Raise --max-turns, or go on with another message.",
             )
         spent = self._conversation.usage.total
         if limits.max_tokens_total is not None and spent >= limits.max_tokens_total:
             raise _Stop(
                 TurnEnd.LIMIT,
                 f"{spent:,} tokens were used, the limit is {limits.max_tokens_total:,}",
-                "raise --max-tokens-total",
+                "Raise --max-tokens-total.",
             )
 
     async def _ask_model(self) -> _Answer:
@@ -285,8 +285,8 @@ class _Turn:
         if self._invalid_answers >= MAX_INVALID_ANSWERS:
             raise _Stop(
                 TurnEnd.FAILED,
-                f"the model sent {MAX_INVALID_ANSWERS} answers in a row without a valid tool call",
-                "say what you want in other words, or use a model that handles tools well",
+                f"The model sent {MAX_INVALID_ANSWERS} answers in a row without a valid tool call.",
+                "Say what you want in other words, or use a model that handles tools well.",
             )
 
 
@@ -295,16 +295,16 @@ def _ended(reason: FinishReason | None, message: AssistantMessage) -> TurnOutcom
     match reason:
         case FinishReason.TRUNCATED:
             return TurnOutcome(
-                TurnEnd.FAILED, text, "the answer was cut at the model's output limit",
-                "ask it to go on, or raise max_output_tokens",
+                TurnEnd.FAILED, text, "The answer was cut at the model's output limit.",
+                "Ask it to go on, or raise max_output_tokens.",
             )  # fmt: skip
         case FinishReason.FILTERED:
             return TurnOutcome(
-                TurnEnd.FAILED, text, "the provider's content filter stopped the answer"
+                TurnEnd.FAILED, text, "The provider's content filter stopped the answer."
             )
         case _ if not text.strip():
             but = "reasoned but gave no answer" if message.reasoning else "gave no answer"
-            return TurnOutcome(TurnEnd.FAILED, "", f"the model {but}", "ask it to go on")
+            return TurnOutcome(TurnEnd.FAILED, "", f"The model {but}.", "Ask it to go on.")
         case _:
             return TurnOutcome(TurnEnd.DONE, text)
 

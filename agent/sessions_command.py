@@ -196,9 +196,10 @@ def _heading(path: Path, recording: Recording) -> Iterator[str]:
     info = recording.info
     yield f"# Session {path.stem}"
     if info is not None:
+        turns = "1 turn" if recording.turns == 1 else f"{recording.turns} turns"
         yield (
             f"{_when(info.created)} in {info.cwd}, model {info.model}, opta {info.opta}: "
-            f"{recording.turns} turns, {recording.tokens:,} tokens"
+            f"{turns}, {recording.tokens:,} tokens"
         )
     notice = recording.notice(path)
     if notice:

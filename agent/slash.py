@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PROMPT = re.compile(r"mcp__[A-Za-z0-9_-]+?__[\w.-]+")
 """A prompt of an MCP server, typed as a command."""
 
+_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
+
 Handler: TypeAlias = Callable[["Chat", str], Awaitable[str]]
 
 
@@ -29,17 +31,18 @@ class LeaveChat(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """One command. `arguments` shows what may follow it."""
+    """One command. `arguments` shows what may follow it, `aliases` are its other names."""
 
     name: str
     help: str
     handler: Handler
     arguments: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 def is_command(text: str) -> bool:
     """Tell whether a line typed is a slash command; `//` and paths such as `/etc/hosts` are not."""
-    return re.fullmatch(rf"/(?:[a-z]*|{PROMPT.pattern})(\s[^\n]*)?", text) is not None
+    return re.fullmatch(rf"/(?:{_NAME}|{PROMPT.pattern})?(\s[^\n]*)?", text) is not None
 
 
 async def run(chat: Chat, text: str) -> str:
@@ -52,7 +55,7 @@ async def run(chat: Chat, text: str) -> str:
         return await _prompt(chat, name, rest)
     command = find(name)
     if command is None:
-        return f"There is no command /{name}. /help lists them."
+        return f"There is no command /{name}{_near(name)}. /help lists them."
     try:
         return await command.handler(chat, rest.strip())
     except VersionsError as error:
@@ -62,8 +65,16 @@ async def run(chat: Chat, text: str) -> str:
 
 
 def find(name: str) -> SlashCommand | None:
-    """Return the command of this name."""
-    return next((command for command in COMMANDS if command.name == name), None)
+    """Return the command of this name, in small or large letters."""
+    name = name.lower()
+    return next((c for c in COMMANDS if name in (c.name, *c.aliases)), None)
+
+
+def _near(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), [command.name for command in COMMANDS], 1)
+    return f" (did you mean /{near[0]}?)" if near else ""
 
 
 async def _prompt(chat: Chat, name: str, rest: str) -> str:
@@ -233,12 +244,12 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
         "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|allow|…]"
     ),
-    SlashCommand("clear", "start over with an empty conversation", _clear),
+    SlashCommand("clear", "start over with an empty conversation", _clear, aliases=("new",)),
     SlashCommand("compact", "summarise the conversation to make room", _compact, "[what to keep]"),
     SlashCommand("undo", "take back what the last turn changed in files", _undo),
     SlashCommand("redo", "put again what was taken back", _redo),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
     SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),
-    SlashCommand("exit", "leave; the session can be resumed", _exit),
+    SlashCommand("exit", "leave; the session can be resumed", _exit, aliases=("quit",)),
 )

@@ -32,8 +32,8 @@ the loop, the tools, the files, the tests and the permission questions are real.
 CONCLUSION = """\
 That was the whole job: read, search, edit, test. To work with a real model:
 
-  export OPENAI_API_KEY=…          then: opta --model gpt-4o
-  a model on this machine (Ollama): opta --base-url http://localhost:11434/v1 --model qwen3
+  OpenAI:  export OPENAI_API_KEY=…    and then: opta --model gpt-4o
+  Ollama:  opta --base-url http://localhost:11434/v1 --model qwen3
 
 docs/models.md has settings for OpenAI, Ollama, vLLM, llama.cpp and OpenRouter.
 """

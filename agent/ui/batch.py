@@ -11,6 +11,7 @@ from typing import Any, Protocol, TextIO
 from agent import log
 from agent.event_json import to_json
 from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFinished
+from agent.ui.wrap import sentence
 from tools.definition import Outcome
 from tools.engine.output import json_text, sanitize
 from tools.events import CallFinished
@@ -20,7 +21,10 @@ MARKS = {Outcome.OK: "●", Outcome.DENIED: "⊘"}
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a batch run came to. Money in US dollars, None where no price is known."""
+    """What a batch run came to. Money in US dollars, None where no price is known.
+
+    `way_back` tells a person how to go on with the session.
+    """
 
     text: str
     end: TurnEnd
@@ -36,6 +40,7 @@ class Summary:
     denied: int
     error: str = ""
     next_step: str = ""
+    way_back: str = ""
 
 
 class BatchFrontEnd(Protocol):
@@ -58,7 +63,10 @@ class Progress:
 
     def emit(self, event: Event) -> None:
         """Write a line for finished calls, retries, notices and failures."""
-        line = _progress_line(event)
+        self.tell(_progress_line(event))
+
+    def tell(self, line: str) -> None:
+        """Write a line that is not empty."""
         if line:
             self.err.write(f"{log.redactor()(sanitize(line))}\n")
             self.err.flush()
@@ -80,6 +88,8 @@ class TextFrontEnd:
         if summary.text:
             self.out.write(f"{log.redactor()(sanitize(summary.text))}\n")
             self.out.flush()
+        if summary.end is not TurnEnd.DONE:
+            self.progress.tell(summary.way_back)
 
 
 @dataclass(slots=True)
@@ -153,18 +163,22 @@ def _summary_json(summary: Summary) -> dict[str, Any]:
     }
 
 
+def _beginning(text: str) -> str:
+    """Return the first line, and the one that it announces."""
+    first, *rest = text.splitlines() or [""]
+    return f"{first} {rest[0].strip()}" if first.endswith(":") and rest else first
+
+
 def _progress_line(event: Event) -> str:
     match event:
         case CallFinished(_, title, result):
-            first = "" if result.success else f": {result.text.splitlines()[0]}"
-            return f"{MARKS.get(result.outcome, '✗')} {title} ({result.duration_ms} ms){first}"
+            why = "" if result.success else f": {_beginning(result.text)}"
+            return f"{MARKS.get(result.outcome, '✗')} {title} ({result.duration_ms} ms){why}"
         case RetryScheduled(reason, delay_s, _):
-            return f"{reason}; trying again in {delay_s:.0f} s"
+            return f"{sentence(reason)} Trying again in {delay_s:.0f} s."
         case Notice(text, level):
             return text if level is Level.INFO else f"{level.value}: {text}"
         case TurnFinished(end, detail, next_step, _) if end is not TurnEnd.DONE:
-            told = detail or end.value
-            separator = " " if told.endswith((".", "!", "?", "…")) else ". "
-            return "opta: " + separator.join(filter(None, [told, next_step]))
+            return " ".join(filter(None, [f"opta: {sentence(detail or end.value)}", next_step]))
         case _:
             return ""

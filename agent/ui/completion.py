@@ -14,7 +14,8 @@ SHOWN = 50
 """How many files are offered at once."""
 
 _COMMAND = re.compile(r"/([\w-]*)")
-_REFERENCE = re.compile(r"(?:^|\s)@(\S*)$")
+_REFERENCE = re.compile(r"(?:^|\s)@(\"[^\"\n]*|[^\s\"]\S*|)$")
+"""What stands before the cursor where a file is named: a word, or what follows a quote."""
 
 
 class InputCompleter(Completer):
@@ -32,14 +33,26 @@ class InputCompleter(Completer):
         if command := _COMMAND.fullmatch(before):
             yield from self._slash(command[1])
         elif reference := _REFERENCE.search(before):
-            typed = reference[1]
-            for path in best(typed, self._files.paths())[:SHOWN]:
-                yield Completion(path, -len(typed))
+            written = reference[1]
+            for path in best(written.removeprefix('"'), self._files.paths())[:SHOWN]:
+                yield Completion(_as_written(path), -len(written))
 
     def _slash(self, typed: str) -> Iterable[Completion]:
         for name, help_text in self._commands():
             if name.startswith(typed):
                 yield Completion(f"/{name}", -len(typed) - 1, display_meta=help_text)
+
+
+def may_complete(before: str) -> bool:
+    """Tell whether there may be something to offer after this text."""
+    return before.startswith("/") or _REFERENCE.search(before) is not None
+
+
+def _as_written(path: str) -> str:
+    """Return a path as a message names it; the quote of a directory stays open for its files."""
+    if not any(character.isspace() for character in path):
+        return path
+    return f'"{path}' if path.endswith("/") else f'"{path}"'
 
 
 def best(typed: str, paths: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
 
 from agent.events import Level, Notice
-from agent.ui.completion import InputCompleter
+from agent.ui.completion import InputCompleter, may_complete
 from agent.ui.file_index import FileIndex
 from agent.ui.port import ChatPort
 from agent.ui.turns import Turns
@@ -71,6 +71,14 @@ class Control:
         elif text.strip():
             self.text.reset(append_to_history=True)
             self._turns.send(text)
+
+    def complete(self) -> None:
+        """Complete with the chosen of what is offered, or with the first; offer what there is."""
+        state = self.text.complete_state
+        if state is not None and state.completions:
+            self.text.apply_completion(state.current_completion or state.completions[0])
+        else:
+            self.text.start_completion()
 
     def newline(self) -> None:
         """Start a new line in the input."""
@@ -143,8 +151,7 @@ class Control:
             self._changed()
 
     def _may_complete(self) -> bool:
-        before = self.text.document.text_before_cursor
-        return before.startswith("/") or "@" in before.rpartition(" ")[2]
+        return may_complete(self.text.document.text_before_cursor)
 
     def _completes(self) -> bool:
         """Complete what Enter completes: the chosen file, or a command that is not one yet."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-MAX_FILES = 20_000
+MAX_FILES = 50_000
+"""Of files and directories: a larger list takes longer to search than a key may take."""
 MAX_DEPTH = 24
 MAX_SECONDS = 2.0
 FRESH_S = 5.0

@@ -53,6 +53,7 @@ def _bind_words(keys: KeyBindings, questions: Questions) -> None:
 def _bind_input(keys: KeyBindings, control: Control, typing: Filter) -> None:
     free = typing & ~is_searching
     keys.add("enter", filter=free)(_call(control.enter))
+    keys.add("tab", filter=free)(_call(control.complete))
     keys.add("escape", "enter", filter=free)(_call(control.newline))
     keys.add("c-j", filter=free)(_call(control.newline))
     keys.add("escape", filter=free)(_call(control.escape))

@@ -36,7 +36,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from agent.ui.view import View
 
-MENU_ROWS = 12
+MENU_ROWS = 16
 """The greatest height of the completions: all slash commands have room."""
 
 ESCAPE_S = 0.05

@@ -19,7 +19,7 @@ from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui import render
 from agent.ui.ansi import Colour, paint
 from agent.ui.markdown_stream import MarkdownStream
-from agent.ui.wrap import indent, tail
+from agent.ui.wrap import indent, sentence, tail
 from tools.definition import CommandDisplay, DiffDisplay, Source, TextDisplay
 from tools.engine.output import ControlStripper, sanitize, visible
 from tools.events import CallDecided, CallFinished, CallOutput
@@ -82,7 +82,7 @@ class Transcript:
                 self._add_of_call(event)
             case RetryScheduled(reason, delay_s):
                 self._end_answer()
-                self.notice(f"{reason} Trying again in {delay_s:.0f} s.", Level.WARNING)
+                self.notice(f"{sentence(reason)} Trying again in {delay_s:.0f} s.", Level.WARNING)
             case ContextCompacted(_, _, before, after):
                 self.notice(f"The conversation was summarised: {before:,} → {after:,} tokens.")
             case Notice(text, level):

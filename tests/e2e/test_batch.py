@@ -129,6 +129,21 @@ def test_limits_exit_4_and_failures_exit_1():
     assert "Traceback" not in failed.stderr
 
 
+def test_a_job_that_did_not_end_well_says_what_to_do_in_whole_sentences():
+    wrong = call("read_file", path=5)
+    slow = error(429, "slow down", headers={"Retry-After": "0"})
+    with ModelServer([wrong, slow, say("")]) as server:
+        empty = opta("-p", "go", server=server).stderr.splitlines()
+    with ModelServer([call("file_search", pattern="x")]) as server:
+        limited = opta("-p", "go", "--max-turns", "1", server=server).stderr.splitlines()
+    assert "; nothing was done: - $.path: got 5" in empty[0]
+    assert empty[1].endswith(": slow down. Trying again in 0 s.")
+    assert empty[2] == "opta: The model gave no answer. Ask it to go on."
+    assert " was reached. Raise --max-turns, " in limited[-2]
+    for told in (empty, limited):
+        assert told[-1].startswith("To go on with this session: opta --resume ")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

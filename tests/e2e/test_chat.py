@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.slash import COMMANDS
 from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, error, say, sse
@@ -242,6 +243,24 @@ def test_failures_are_one_sentence_and_a_next_step():
         assert terminal.wait_exit() == 0
 
 
+def test_every_slash_command_is_offered_at_once():
+    with ModelServer() as server, chat(server, rows=40) as terminal:
+        terminal.type("/")
+        terminal.wait(lambda screen: all(f"\n /{c.name} " in screen for c in COMMANDS))
+
+
+def test_a_file_with_a_blank_in_its_name_is_completed_and_goes_along():
+    Path("two words.txt").write_text("the secret of soup")
+    with ModelServer([say("Soup it is.")]) as server, chat(server) as terminal:
+        terminal.type("read @two")
+        terminal.wait('"two words.txt"')
+        terminal.send("Tab")
+        terminal.wait('> read @"two words.txt"')
+        terminal.send("Enter")
+        terminal.wait("Soup it is.")
+        assert "the secret of soup" in server.sent_messages[-1]["content"]
+
+
 def test_slash_commands_answer():
     with ModelServer([say("answer 0"), say("answer 1")]) as server, chat(server) as terminal:
         enter(terminal, "/help")
@@ -256,13 +275,20 @@ def test_slash_commands_answer():
         terminal.wait("Model: other-model")
         enter(terminal, "/nonsense")
         terminal.wait("There is no command /nonsense")
+        enter(terminal, "/modle other")
+        terminal.wait("There is no command /modle (did you mean /model?)")
+        enter(terminal, "/Jobs")
+        terminal.wait("Nothing was started.")
+        enter(terminal, "/no-such_1")
+        terminal.wait("There is no command /no-such_1")
+        assert len(server.requests) == 1
         enter(terminal, "/clear")
         terminal.wait("A new conversation begins.")
         enter(terminal, "two")
         terminal.wait("answer 1")
         assert server.requests[-1].json["model"] == "other-model"
         assert len(server.sent_messages) == 2
-        enter(terminal, "/exit")
+        enter(terminal, "/quit")
         assert terminal.wait_exit() == 0
 
 

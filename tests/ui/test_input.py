@@ -10,6 +10,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.utils import get_cwidth
 
+from agent.context import mentions
 from agent.ui.activity import toolbar
 from agent.ui.completion import InputCompleter, best
 from agent.ui.editor import EditorError, edit
@@ -17,6 +18,7 @@ from agent.ui.file_index import FileIndex, walk
 from agent.ui.history import KEPT_BYTES, InputHistory
 from agent.ui.menu import Menu, Option
 from agent.ui.port import StatusLine
+from tests.support.soon import SOON_S
 
 PATHS = ["src/app.py", "src/parser.py", "tests/test_parser.py", "docs/a_p_p.md", "README.md"]
 
@@ -47,6 +49,26 @@ def test_files_are_completed_after_an_at_sign(tmp_path: Path):
     assert completions("see @on", tmp_path) == ["one.txt"]
     assert completions("@", tmp_path) == ["one.txt"]
     assert completions("mail me@on", tmp_path) == []
+
+
+def test_names_with_blanks_are_completed_in_quotes_as_a_message_takes_them(tmp_path: Path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "c d.txt").touch()
+    quoted = '"a b/c d.txt"'
+    assert completions("see @c", tmp_path) == [quoted]
+    assert completions('see @"c d', tmp_path) == [quoted]
+    assert mentions(f"see @{quoted}") == ["a b/c d.txt"]
+    # A directory stays open: its files are typed next.
+    assert completions("@a", tmp_path)[0] == '"a b/'
+
+
+def test_a_project_of_twenty_thousand_files_is_offered_whole(tmp_path: Path):
+    for number in range(20):
+        (tmp_path / f"package{number}").mkdir()
+        for file in range(1000):
+            (tmp_path / f"package{number}" / f"m{file}.py").touch()
+    index = FileIndex(tmp_path)
+    assert len(index.paths(SOON_S)) == 20_020
 
 
 def test_the_walk_respects_nested_gitignore_files_and_follows_no_links(tmp_path: Path):
