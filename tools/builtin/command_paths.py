@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
 from tools.files.paths import absolute_path
-from tools.files.protected import pattern_protection, protection
+from tools.files.protected import first_protection, pattern_protection
 from tools.permissions.destruction import destruction
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
@@ -43,7 +43,7 @@ def protected_by_name(line: str, cwd: Path) -> str:
     for command in reading.commands:
         if _sets_git_config(command):
             words[".git/config"] = None
-    return next(filter(None, (_reason(word, cwd) for word in words)), "")
+    return _first_reason(words, cwd)
 
 
 def must_ask(line: str, cwd: Path, root: Path) -> str:
@@ -70,7 +70,7 @@ def _guarded_effect(effect: Effect, cwd: Path, root: Path) -> Effect:
             protected = effect.protected or must_ask(effect.value, cwd, root)
             return replace(effect, protected=protected)
         case EffectKind.WRITE:
-            return replace(effect, protected=effect.protected or _reason(effect.value, cwd))
+            return replace(effect, protected=effect.protected or _first_reason([effect.value], cwd))
         case _:
             return effect
 
@@ -119,13 +119,15 @@ def _only_reads(program: str, arguments: list[str]) -> bool:
     )
 
 
-def _reason(word: str, cwd: Path) -> str:
-    """Say why the file that a word may name is protected, as it is spelled or where it leads."""
+def _first_reason(words: Iterable[str], cwd: Path) -> str:
+    """Say why the first file that words may name is protected, as spelled or where it leads."""
+    named = {word: tuple(_named(word, cwd)) for word in words}
+    reason = first_protection(dict.fromkeys(path for paths in named.values() for path in paths))
+    return reason or next(filter(None, map(pattern_protection, named)), "")
+
+
+def _named(word: str, cwd: Path) -> Iterator[str]:
     with suppress(OSError, ValueError):
         spelled = os.path.normpath(absolute_path(word, cwd))
         real = os.path.realpath(spelled)
-        return next(
-            filter(None, map(protection, map(Path, dict.fromkeys((spelled, real))))),
-            pattern_protection(word),
-        )
-    return ""
+        yield from (spelled,) if spelled == real else (spelled, real)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase, translate
 from functools import cache
 from pathlib import Path
 
 from tools import storage
-from tools.files.paths import folded_name, is_within
+from tools.files.paths import folded_name
 
 _GIT = "git runs or obeys what stands here"
 _OWN = "this is configuration that opta reads"
@@ -77,8 +77,9 @@ _SECRET_FILES = {
 
 _HARMLESS = ("*.example", "*.sample", "*.template", "*.dist", "*.defaults", "*.pub")
 
-_SECRET_NAME, _HARMLESS_NAME = (
-    re.compile("|".join(map(translate, patterns))) for patterns in (_SECRET_FILES, _HARMLESS)
+_PROTECTED_NAME, _SECRET_NAME, _HARMLESS_NAME = (
+    re.compile("|".join(map(translate, patterns)))
+    for patterns in (_PROTECTED_FILES, _SECRET_FILES, _HARMLESS)
 )
 
 _SECRET_DIRECTORIES = {
@@ -97,18 +98,69 @@ _PATTERN_MARKS = frozenset("*?[")
 
 
 def protection(path: Path) -> str:
-    """Say why writing `path` asks in every mode, or return an empty text (R27)."""
-    names = _folded(path)
-    reason = (
-        _first(_PROTECTED_DIRECTORIES.get(name, "") for name in names)
-        or _first(_PROTECTED_PAIRS.get(pair, "") for pair in itertools.pairwise(names))
-        # `git~1` is what Windows calls `.git` for programs that know only short names.
-        or (_GIT if any(name.startswith("git~") for name in names) else "")
-        or _by_pattern(names[-1], _PROTECTED_FILES)
-        or (_OWN if any(is_within(path, own) for own in own_directories()) else "")
-        or (_START if any(_same_name(path, start) for start in _start_files()) else "")
-    )
-    return f"{path.name}: {reason}" if reason else ""
+    """Say why writing `path`, a real path, asks in every mode, or return an empty text (R27)."""
+    return first_protection((str(path),))
+
+
+def first_protection(paths: Iterable[str]) -> str:
+    """Return what `protection` says of the first of several paths that asks.
+
+    Where opta's own directories and the start files are is looked up once for all of them.
+    """
+    places = _Places()
+    return _first(places.reason(path) for path in paths)
+
+
+class _Places:
+    """The files that are protected for where they are, and not for their name."""
+
+    def __init__(self) -> None:
+        self._own = {str(directory) for directory in own_directories()}
+        self._own_files = {found for own in self._own if (found := _identity(own)) is not None}
+        starts = (os.path.split(file) for file in _start_files())
+        self._starts = {(parent, _folded_name(name)) for parent, name in starts}
+        self._is_own: dict[str, bool] = {}
+
+    def reason(self, path: str) -> str:
+        """Say why a real path is protected, or return an empty text."""
+        parent, last = os.path.split(path)
+        names = [_folded_name(name) for name in Path(path).parts]
+        name = names[-1]
+        reason = (
+            _first(_PROTECTED_DIRECTORIES.get(name, "") for name in names)
+            or _first(_PROTECTED_PAIRS.get(pair, "") for pair in itertools.pairwise(names))
+            # `git~1` is what Windows calls `.git` for programs that know only short names.
+            or (_GIT if any(name.startswith("git~") for name in names) else "")
+            or (_by_pattern(name, _PROTECTED_FILES) if _PROTECTED_NAME.match(name) else "")
+            or (_START if (parent, name) in self._starts else "")
+            or (_OWN if self._lies_in_own(path) else "")
+        )
+        return f"{last or path}: {reason}" if reason else ""
+
+    def _lies_in_own(self, path: str) -> bool:
+        """Tell whether a path lies in a directory of opta's own, by name or by identity.
+
+        As `is_within`, for several directories and many paths at once.
+        """
+        waiting = [path]
+        while waiting[-1] not in self._is_own:
+            parent = os.path.dirname(waiting[-1])  # noqa: PTH120 - once per word of a command
+            if parent == waiting[-1]:
+                break
+            waiting.append(parent)
+        known = self._is_own.get(waiting[-1], False)
+        for place in reversed(waiting):
+            known = known or place in self._own or _identity(place) in self._own_files
+            self._is_own[place] = known
+        return known
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - once per word of a command
+    except (OSError, ValueError):
+        return None
+    return (found.st_dev, found.st_ino)
 
 
 def pattern_protection(pattern: str) -> str:
@@ -213,10 +265,6 @@ def _first(reasons: Iterator[str]) -> str:
     return next((reason for reason in reasons if reason), "")
 
 
-def _same_name(path: Path, other: Path) -> bool:
-    return path.parent == other.parent and _folded_name(path.name) == _folded_name(other.name)
-
-
 def own_directories() -> list[Path]:
     """Return the real paths of the directories with opta's own settings, tools and sessions."""
     found = [storage.global_dir()]
@@ -226,15 +274,16 @@ def own_directories() -> list[Path]:
     return [Path(os.path.realpath(directory)) for directory in found]
 
 
-def _start_files() -> Iterator[Path]:
+def _start_files() -> Iterator[str]:
     """The shell start files of the home directory, and what they are links to."""
     home = home_directory()
     if home is None:
         return
     for name in START_FILES:
-        yield home / name
-        if (home / name).is_symlink():
-            yield Path(os.path.realpath(home / name))
+        file = f"{home}{os.sep}{name}"
+        yield file
+        if os.path.islink(file):  # noqa: PTH114 - two dozen names for each command
+            yield os.path.realpath(file)
 
 
 @cache
