@@ -726,6 +726,17 @@ async def test_values_that_may_be_options_or_code_are_said(plans):
     )
 
 
+async def test_a_value_in_a_variable_that_programs_run_is_said(plans):
+    _, invocation = plans.prepare(
+        Step("a", Argv(("make", "SHELL={P}"))), arguments={"P": "evil"},
+        environment=PlanEnvironment(variables={"LD_PRELOAD": "{P}", "NAME": "{P}"}),
+    )  # fmt: skip
+    assert invocation.hazards == (
+        "{P} is run or loaded by programs, as $SHELL: evil",
+        "{P} is run or loaded by programs, as $LD_PRELOAD: evil",
+    )
+
+
 async def test_a_plan_in_a_ring_is_refused_before_anybody_is_asked(plans):
     result = await plans.run(bash("a", wait_for=("b",)), bash("b", wait_for=("a",)))
     assert "a -> b -> a" in result.text

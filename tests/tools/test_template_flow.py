@@ -46,6 +46,14 @@ CARRIED = [
     ('x={P}; trap "$x" EXIT', "read as code by trap"),
     ('x={P}; echo "$x" | sh', "read as code by sh"),
     ("x={P}; $x", "names the program to run, as $x"),
+    ("ENV={P} sh x.sh", "run or loaded by programs, as $ENV"),
+    ("make SHELL={P}", "programs, as $SHELL"),
+    ("LD_PRELOAD={P} ls", "loaded by programs, as $LD_PRELOAD"),
+    ('GIT_SSH_COMMAND="ssh -i {P}" git fetch', "programs, as $GIT_SSH_COMMAND"),
+    ("export EDITOR={P}; git commit", "programs, as $EDITOR"),
+    ("PATH={P}:$PATH; make", "programs, as $PATH"),
+    ('x={P}; PYTHONSTARTUP="$x" python3 -i', "programs, as $PYTHONSTARTUP"),
+    ('x={P}; env PYTHONPATH="$x/lib" python3 -m y', "programs, as $PYTHONPATH"),
 ]
 
 
@@ -58,6 +66,11 @@ def test_a_value_that_a_variable_carries_to_where_it_is_code_is_a_hazard(
     assert hazard.kind is HazardKind.VARIABLE
     assert said in hazard.message
     assert "integer" in hazard.advice
+
+
+@pytest.mark.parametrize("source", ["env ENV={P} sh x", "sudo PAGER={P} man x", "ENV={P} sh -i"])
+def test_a_variable_in_front_of_another_program_is_a_hazard_too(source: str) -> None:
+    assert compile_shell(source, NAMES).hazards
 
 
 @pytest.mark.parametrize(
@@ -74,6 +87,8 @@ def test_a_value_that_a_variable_carries_to_where_it_is_code_is_a_hazard(
         "a=({P}); for i in \"${!a[@]}\"; do echo \"${a[$i]}\"; done",
         "x={P}; \"$HOME/bin/program\" \"$x\"",
         "x={N}; echo $(({N} + 1))",
+        "NAME={P} make; OTHER={P}; export THIRD={P}",
+        "echo ENV {P}",
     ],
 )  # fmt: skip
 def test_a_value_that_variables_carry_as_data_is_none(source: str) -> None:

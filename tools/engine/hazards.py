@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tools.actions import PlanEnvironment
 from tools.engine.template import (
     ArgvTemplate,
     Placeholder,
@@ -20,7 +21,9 @@ from tools.engine.template import (
     value_of,
 )
 from tools.engine.template_command import DYNAMIC, PLACE, Command, Place, Quoting
+from tools.engine.template_flow import run_variable
 from tools.engine.template_inner import NAMES_PROGRAM, InnerLanguages, names_program, read_as_code
+from tools.permissions.run_variables import is_run, runs_value
 
 _VALUE_CHARS = 80
 
@@ -124,6 +127,11 @@ def carried(placeholder: Placeholder, reader: str) -> Hazard:
     return Hazard(HazardKind.VARIABLE, placeholder, reader)
 
 
+def in_variable(placeholder: Placeholder, name: str) -> Hazard:
+    """Return the hazard of a value in a variable that programs run (see `is_run`)."""
+    return carried(placeholder, runs_value(name))
+
+
 def may_be_option(place: Place) -> bool:
     """Tell whether a word here may be read as an option: an argument, and not behind `--`."""
     if not place.word or place.command.options_end < place.word:
@@ -169,6 +177,18 @@ class WordHazards:
         return tuple(found)
 
 
+def run_templates(environment: PlanEnvironment) -> Iterator[tuple[str, str]]:
+    """Yield the variables that a tool sets to a template, of those that programs run."""
+    if environment.placeholders:
+        yield from ((name, text) for name, text in environment.variables.items() if is_run(name))
+
+
+def variable_hazards(name: str, template: Template) -> WordHazards:
+    """Look at the template of such a variable."""
+    places = template.placeholders
+    return WordHazards(places, tuple(in_variable(place, name) for place in places))
+
+
 def argv_hazards(template: ArgvTemplate) -> WordHazards:
     """Look at words that reach a program as they are (X99)."""
     marked = ["".join(map(_mark, word.parts)) for word in template.words]
@@ -196,7 +216,10 @@ def _word_hazards(
             for start in (at for at, character in enumerate(word) if character == PLACE):
                 placeholder = next(following)
                 place = Place(0, Quoting.WORD, command, word=number, leading=start == 0)
-                certain += in_place(placeholder, place, languages)
+                found = list(in_place(placeholder, place, languages))
+                if not found and (name := run_variable(word[:start])):
+                    found.append(in_variable(placeholder, name))
+                certain += found
                 if place.leading and may_be_option(place):
                     options.append(placeholder)
     return WordHazards(placeholders, tuple(certain), tuple(options))

@@ -14,10 +14,11 @@ from tools.engine.binding import Bindings
 from tools.engine.commands import Compiled, Shown, compile_command, for_platform
 from tools.engine.compose import ToolFinder, find_plan, through_aliases
 from tools.engine.foreground import has_terminal
+from tools.engine.hazards import Hazard, run_templates, variable_hazards
 from tools.engine.masking import Masker
 from tools.engine.plan import PlanError, PlannedStep, order_steps
 from tools.engine.surroundings import Surroundings, surroundings
-from tools.engine.template import TemplateError
+from tools.engine.template import TemplateError, parse
 from tools.formats.cycod_steps import native_shell
 from tools.formats.platforms import current_platform
 
@@ -168,6 +169,14 @@ class PreparedPlan:
             fill=self.bindings.fill,
             variable=lambda text: self.bindings.variable(text, environ),
             wants_temp=self.action.delete_temp,
+        )
+
+    def variable_hazards(self) -> tuple[Hazard, ...]:
+        """Return what values can do in the environment variables that the tool sets."""
+        return tuple(
+            hazard
+            for name, text in run_templates(self.action.environment)
+            for hazard in variable_hazards(name, parse(text, self.bindings.names)).hazards
         )
 
     def _call_variables(self) -> CallVariables | None:

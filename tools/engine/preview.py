@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tools.actions import AliasAction
@@ -20,7 +20,7 @@ from tools.definition import (
 from tools.engine.arguments import argument_text
 from tools.engine.commands import Shown
 from tools.engine.harmless import can_harm
-from tools.engine.hazards import HazardKind
+from tools.engine.hazards import Hazard, HazardKind
 from tools.engine.isolation.choice import Demands, Isolation
 from tools.engine.needs import Need, about_needs, declared_needs, effects_of
 from tools.engine.plan import PlannedStep
@@ -65,7 +65,7 @@ def preview(
         display=display,
         effects=(*_commands(parts, call, tools), *_directory(plan), *effects_of(needs)),
         warnings=tuple(masker.text(warning) for warning in warnings),
-        hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(parts))),
+        hazards=tuple(masker.text(hazard) for hazard in dict.fromkeys(_hazards(plan, parts))),
         uses=tuple(tool for tool in tools if tool is not call.tool),
         permissions=tuple(masker.text(need.text) for need in needs),
         confinement=walls,
@@ -224,24 +224,30 @@ def _warnings(plan: PreparedPlan, parts: list[_Part]) -> Iterator[str]:
         yield from _about_answers(owner)
 
 
-def _hazards(parts: list[_Part]) -> Iterator[str]:
+def _hazards(plan: PreparedPlan, parts: list[_Part]) -> Iterator[str]:
     """Yield what the values of this call can do besides standing for themselves."""
     for part in parts:
-        call = part.owner.call
-        chosen = {
-            name: value
-            for alias in part.owner.passed
-            if isinstance(alias.action, AliasAction)
-            for name, value in alias.action.defaults.items()
-        }
-        for hazard in part.shown.hazards:
-            if can_harm(hazard, call.tool, call.arguments, chosen):
-                told = f"{{{hazard.placeholder.key}}} {hazard.message}"
-                given = call.arguments.get(hazard.placeholder.name)
-                if given is None or hazard.kind is HazardKind.OPTION:
-                    yield told
-                else:
-                    yield f"{told}: {argument_text(given)[:_VALUE_CHARS]}"
+        yield from _harms(part.owner, part.shown.hazards)
+    for owner in dict.fromkeys((plan, *(part.owner for part in parts))):
+        yield from _harms(owner, owner.variable_hazards())
+
+
+def _harms(owner: PreparedPlan, hazards: Iterable[Hazard]) -> Iterator[str]:
+    call = owner.call
+    chosen = {
+        name: value
+        for alias in owner.passed
+        if isinstance(alias.action, AliasAction)
+        for name, value in alias.action.defaults.items()
+    }
+    for hazard in hazards:
+        if can_harm(hazard, call.tool, call.arguments, chosen):
+            told = f"{{{hazard.placeholder.key}}} {hazard.message}"
+            given = call.arguments.get(hazard.placeholder.name)
+            if given is None or hazard.kind is HazardKind.OPTION:
+                yield told
+            else:
+                yield f"{told}: {argument_text(given)[:_VALUE_CHARS]}"
 
 
 def _about_answers(plan: PreparedPlan) -> Iterator[str]:

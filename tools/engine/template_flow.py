@@ -22,6 +22,7 @@ from tools.engine.template_command import (
     check_conditional,
     check_word,
 )
+from tools.permissions.run_variables import is_run, runs_value
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TARGET = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=", re.ASCII)
@@ -30,6 +31,12 @@ _ASSOCIATIVE = re.compile(r"-[A-Za-z]*A")
 _FILLS = frozenset({"read", "mapfile", "readarray"})
 _TAKES_NAMES = frozenset({"unset", "getopts", "wait", "let"}) | _FILLS
 _ANY_INPUT, _INPUT, _PIPE = "<", "<", "|"
+
+
+def run_variable(word: str) -> str:
+    """Return the variable that a word sets, where programs run what it holds."""
+    target = _TARGET.match(word)
+    return target[1] if target is not None and is_run(target[1]) else ""
 
 
 @dataclass(eq=False)
@@ -56,7 +63,8 @@ class Flow:
         """Note an expansion of a variable in a word of a command; `word` is what precedes it."""
         words = use.command.words
         target = _TARGET.match(word)
-        if target and (assigns or (words and words[0] in DECLARING)):
+        declares = (words and words[0] in DECLARING) or run_variable(word)
+        if target and (assigns or declares):
             self._copies.append((name, target[1]))
         elif len(words) > 1 and words[0] in ("for", "select"):
             self._copies.append((name, words[1]))
@@ -123,7 +131,9 @@ class Flow:
             return
         # The subscripts of an associative array are text.
         subscripts = {name for array, name in self._subscripts if array not in self._associative}
-        harm = {
+        targets = {name for _, name in (*self._given, *self._copies)}
+        harm = {name: runs_value(name) for name in sorted(targets) if is_run(name)}
+        harm |= {
             name: f"is calculated by the shell{_called(name)}"
             for name in sorted(self.computed | subscripts)
         }

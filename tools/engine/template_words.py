@@ -16,6 +16,7 @@ from tools.engine.template_command import (
     check_word,
     test_is_safe,
 )
+from tools.engine.template_flow import run_variable
 from tools.engine.template_frames import Frame, Kind, Reader, ScanError, Word
 
 _KEYWORDS = frozenset(
@@ -110,7 +111,7 @@ class WordReader(Reader):
         else:
             prefix = "".join(word.parts[:2])
             check_word(place, prefix, self.declarations)
-            if first in DECLARING:
+            if first in DECLARING or run_variable(prefix):
                 self.flow.give(place, prefix)
 
     def _use(self, name: str) -> None:

@@ -24,3 +24,8 @@ _FAMILIES = re.compile(
 def is_run(name: str) -> bool:
     """Tell whether programs run what a variable holds, or find in it what they run."""
     return name in _NAMES or _FAMILIES.fullmatch(name) is not None
+
+
+def runs_value(name: str) -> str:
+    """Say what becomes of a value in such a variable."""
+    return f"is run or loaded by programs, as ${name}"

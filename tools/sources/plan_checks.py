@@ -10,7 +10,13 @@ from typing import TypeAlias
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
 from tools.definition import Risk, ToolDefinition
 from tools.engine.harmless import can_harm
-from tools.engine.hazards import WordHazards, argv_hazards, windows_hazards
+from tools.engine.hazards import (
+    WordHazards,
+    argv_hazards,
+    run_templates,
+    variable_hazards,
+    windows_hazards,
+)
 from tools.engine.plan import PlanError, order_steps
 from tools.engine.template import Names, TemplateError, parse, parse_argv
 from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
@@ -82,6 +88,12 @@ def check_plan(
     for where, command in _commands(action):
         try:
             compiled.append((where, _compile(command, names, escape)))
+        except TemplateError as error:
+            found.append((where, str(error)))
+    for name, text in run_templates(action.environment):
+        where = ("environment", "variables", name)
+        try:
+            compiled.append((where, variable_hazards(name, parse(text, names))))
         except TemplateError as error:
             found.append((where, str(error)))
     if expressions:
