@@ -27,6 +27,7 @@ INTRODUCTION = """\
 A small project with a failing test was made in {directory}.
 It brings a tool of its own, .opta/tools/run_tests.json. The model is a script ({script});
 the loop, the tools, the files, the tests and the permission questions are real.
+
 """
 
 CONCLUSION = """\

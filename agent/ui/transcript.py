@@ -65,6 +65,11 @@ class Transcript:
         """True when `take` has something to give."""
         return bool(self._items)
 
+    @property
+    def printed(self) -> bool:
+        """True when `take` has given something."""
+        return self._printed is not None
+
     def add(self, event: Event) -> None:
         """Take one event."""
         match event:

@@ -16,6 +16,9 @@ TAIL_ROWS = 8
 
 _SHOWN_QUEUE = 3
 
+_ROOMY_ROWS = 16
+"""From this height on, an empty line stands between what was said and what is drawn again."""
+
 
 class View:
     """Reads the parts of the chat; every line it gives ends with a newline."""
@@ -40,6 +43,8 @@ class View:
         """Return the open end of the answer, what opta is doing, and what waits."""
         lines: StyleAndTextTuples = []
         if not self.questions.is_choosing():
+            if rows >= _ROOMY_ROWS and self._transcript.printed:
+                lines.append(("", "\n"))
             height = min(TAIL_ROWS, max(rows // 3, 1))
             tail = self._transcript.tail(columns, height)
             lines += [("class:tail", f"{line}\n") for line in tail]
