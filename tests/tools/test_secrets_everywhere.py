@@ -90,6 +90,37 @@ async def test_r40_commands_that_show_no_secret_are_not_asked_about(
     assert (await project.call("run_command", command=command)).outcome is not Outcome.DENIED
 
 
+@pytest.mark.parametrize("spelling", ["{}", "{}^{{}}", "{}^{{blob}}"])
+@pytest.mark.parametrize("command", [
+    "git show {}", "git cat-file -p {}", "git cat-file blob {}", "git diff {} HEAD:plain.txt",
+    "git diff HEAD:plain.txt..{}", "git grep KEY {}", "ls; git show HEAD '{}' | cat",
+])  # fmt: skip
+async def test_r40_the_name_of_an_object_shows_no_committed_secret(
+    project: Project, command: str, spelling: str
+) -> None:
+    blob = subprocess.check_output(["git", "rev-parse", "HEAD:.env"], cwd=project.root, text=True)
+    git(project.root, "tag", "kept", blob.strip())
+    git(project.root, "tag", "-a", "-m", "x", "signed", blob.strip())
+    for name in (blob.strip(), blob[:8], "kept", "signed", "refs/tags/kept"):
+        line = command.format(spelling.format(name))
+        result = await project.call("run_command", command=line)
+        assert SECRET not in result.text, line
+
+
+async def test_r40_objects_that_are_no_files_are_shown(project: Project) -> None:
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=project.root, text=True)
+    for name in (commit.strip(), commit[:7], "HEAD", "main", "HEAD~0", "HEAD:plain.txt"):
+        for command in (f"git show {name}", f"git cat-file -p {name}"):
+            result = await project.call("run_command", command=command)
+            assert result.success, result.text
+    for command in (
+        "git log --oneline main", "git show HEAD^{tree}", "git diff HEAD -- plain.txt",
+        "git cat-file -t HEAD:plain.txt", "git grep -n x main -- plain.txt",
+    ):  # fmt: skip
+        result = await project.call("run_command", command=command)
+        assert "Nothing was run" not in result.text, result.text
+
+
 async def test_r40_a_rule_that_writes_out_the_file_opens_it_to_commands(project: Project) -> None:
     project.rule(Verdict.ALLOW, "run_command")
     project.rule(Verdict.ALLOW, "read_file(.env)")

@@ -8,8 +8,10 @@ line or the environment stand above those of the repository.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from tools import storage
 from tools.definition import ToolError
@@ -37,9 +39,15 @@ _ENVIRONMENT = {
 """A partial clone fetches what it lacks when it is read; no transport may start."""
 
 
-RunGit = Callable[[Mapping[str, str], tuple[str, ...]], Awaitable[ProcessResult]]
-"""Runs git with an environment and arguments."""
+class RunGit(Protocol):
+    """Runs git with an environment, arguments and, maybe, an input."""
 
+    def __call__(
+        self, environment: Mapping[str, str], words: tuple[str, ...], stdin: bytes | None = None, /
+    ) -> Awaitable[ProcessResult]: ...
+
+
+_DOTS = re.compile(r"\.{2,3}")
 _MAX_CHECKED = 500
 """Tracked files with secrets whose attributes are asked for."""
 
@@ -104,6 +112,36 @@ async def reading_environment(
             "which hold secrets. Nothing was run. Use the tool `git`, which leaves them out."
         )
     return reading
+
+
+async def refuse_bare_files(reading: Mapping[str, str], names: Iterable[str], git: RunGit) -> None:
+    """Refuse what would show a file by the name of its content, which tells nothing of its path.
+
+    `names` may be names of objects, ranges of them, or paths. Raises ToolError (R40).
+    """
+    asked = [
+        form
+        for name in names
+        if name.isprintable()
+        for one in _DOTS.split(name.removeprefix("^"))
+        if one and ":" not in one
+        for form in (one, f"{one}^{{}}")
+    ]
+    if not asked:
+        return
+    lines = "".join(f"{name}\n" for name in asked).encode("utf-8", "surrogateescape")
+    found = await git(reading, ("cat-file", "--batch-check=%(objecttype)"), lines)
+    if found.exit_code != 0:
+        # Not a repository: git shows nothing then.
+        return
+    kinds = (found.stdout.head + found.stdout.tail).decode("utf-8", "replace").splitlines()
+    shown = next((name for name, kind in zip(asked, kinds, strict=False) if kind == "blob"), "")
+    if shown or len(kinds) < len(asked):
+        raise ToolError(
+            f"{shown or asked[0]} may be the content of a file without its path, so nothing tells "
+            "whether it holds secrets. Nothing was run. Write REVISION:PATH instead. The user can "
+            "run it with `!`."
+        )
 
 
 async def _shown_secret(reading: Mapping[str, str], git: RunGit) -> str:

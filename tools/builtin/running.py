@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.builtin.command_paths import must_ask
 from tools.builtin.command_secrets import named_secrets
-from tools.builtin.git_settings import reading_environment
+from tools.builtin.git_settings import reading_environment, refuse_bare_files
 from tools.builtin.kit import Services
 from tools.confinement import Sandboxing
 from tools.definition import (
@@ -31,6 +31,7 @@ from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, 
 from tools.files.paths import is_within
 from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
+from tools.permissions.command_check import Checked
 from tools.permissions.grant import Grant
 from tools.storage import StorageError, kept_file
 
@@ -78,11 +79,11 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
     effects += named_secrets(command.line, command.cwd, workspace, call.tool.name)
     timeout_ms, note = time_limit(services, command.timeout_ms)
     # Within walls secrets are hidden, and so are the files that keep git and rg from them.
-    helpers = services.rules.helpers(effects[0]) if walls is None else frozenset()
+    checked = services.rules.checked(effects[0]) if walls is None else Checked(())
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         try:
-            env = await _environment(grant, call, services, command.cwd, helpers)
+            env = await _environment(grant, call, services, command.cwd, checked)
             spec = ProcessSpec(
                 command.argv, command.cwd, env, timeout_ms, merge_stderr=command.merged
             )
@@ -116,10 +117,13 @@ def _way_out(isolation: Isolation | None) -> str:
 
 
 async def _environment(
-    grant: Grant, call: ResolvedCall, services: Services, cwd: Path, helpers: frozenset[str]
+    grant: Grant, call: ResolvedCall, services: Services, cwd: Path, checked: Checked
 ) -> Mapping[str, str]:
-    """Return the environment of a command in which `helpers` only read, and keep to it."""
-    env = services.child_env
+    """Return the environment of a command in which its helpers only read, and keep to it.
+
+    Raises ToolError where they cannot be kept to it.
+    """
+    env, helpers = services.child_env, checked.helpers
     if "rg" in helpers:
         text = "".join(f"--iglob=!{pattern}\n" for pattern in secret_patterns())
         env = {**env, "RIPGREP_CONFIG_PATH": str(kept_file("ripgrep", text))}
@@ -127,12 +131,16 @@ async def _environment(
     if "git" not in helpers or program is None:
         return env
 
-    async def git(environment: Mapping[str, str], words: tuple[str, ...]) -> ProcessResult:
+    async def git(
+        environment: Mapping[str, str], words: tuple[str, ...], stdin: bytes | None = None
+    ) -> ProcessResult:
         argv = (str(program), "--no-pager", *words)
-        spec = ProcessSpec(argv, cwd, environment, _GIT_TIMEOUT_MS, merge_stderr=True)
+        spec = ProcessSpec(argv, cwd, environment, _GIT_TIMEOUT_MS, stdin, merge_stderr=True)
         return await run_process(grant, call, spec)
 
-    return await reading_environment(env, cwd, git)
+    reading = await reading_environment(env, cwd, git)
+    await refuse_bare_files(reading, checked.objects, git)
+    return reading
 
 
 def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:

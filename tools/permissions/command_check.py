@@ -53,7 +53,8 @@ class CheckedPart:
     """A part of a line, and why it does more than read; empty when it only reads `files`.
 
     `trees` are directories of which it reads all files. `foreign` says that its program comes
-    with the workspace. `starts` are the words, for each way in which it may be started.
+    with the workspace. `objects` may be names of objects of git. `starts` are the words, for
+    each way in which it may be started.
     """
 
     part: Part
@@ -62,6 +63,7 @@ class CheckedPart:
     trees: tuple[Path, ...] = ()
     helpers: frozenset[str] = frozenset()
     foreign: bool = False
+    objects: tuple[str, ...] = ()
 
     @property
     def starts(self) -> tuple[tuple[str, ...], ...]:
@@ -92,6 +94,11 @@ class Checked:
     def trees(self) -> Iterator[Path]:
         """All directories that are read whole."""
         return (tree for part in self.parts for tree in part.trees)
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """What git may take for the name of an object whose content it shows."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.objects))
 
     @property
     def helpers(self) -> frozenset[str]:
@@ -153,10 +160,12 @@ class CommandChecker:
             reading.files += found.files
             reading.trees += found.trees
             reading.helpers |= found.helpers
+            reading.objects += found.objects
         trees = tuple(cwd / tree for cwd in part.cwds for tree in dict.fromkeys(reading.trees))
         why = why or self._problem(part, reading, trees, start)
         files = tuple(self._files(part, reading.files, start))
-        return CheckedPart(part, why, files, trees, frozenset(reading.helpers), foreign)
+        helpers, objects = frozenset(reading.helpers), tuple(reading.objects)
+        return CheckedPart(part, why, files, trees, helpers, foreign, objects)
 
     def _is_foreign(self, part: Part) -> bool:
         names = {words[0] or "" for words in part.fields}

@@ -56,12 +56,14 @@ class NotReadOnly(Exception):
 class Reading:
     """What a command reads: names of files, and directories of which it reads all files.
 
-    `helpers` name the programs whose own settings must be kept from running anything.
+    `helpers` name the programs whose own settings must be kept from running anything, `objects`
+    what git may take for the name of an object of its own.
     """
 
     files: list[str] = field(default_factory=list)
     trees: list[str] = field(default_factory=list)
     helpers: set[str] = field(default_factory=set)
+    objects: list[str] = field(default_factory=list)
 
 
 def reads_only(fields: Fields) -> Reading:
@@ -350,7 +352,9 @@ def _git(words: Sequence[str]) -> Reading:
     # In `HEAD:path` and `:(top)path` the file stands behind the colon.
     files = [part for word in operands for part in (word, *word.split(":")[1:]) if part]
     shows = operation in ("diff", "log", "show", "grep", "blame", "cat-file")
-    return Reading(files, trees=["."] if shows else [], helpers={"git"})
+    return Reading(
+        files, trees=["."] if shows else [], helpers={"git"}, objects=operands if shows else []
+    )
 
 
 def _git_shown(operation: str, words: Sequence[str]) -> list[str]:

@@ -154,9 +154,9 @@ class RuleSet:
         checks = self._checks(invocation)
         return any(self._opens_secret(effect, checks[effect]) for effect in checks)
 
-    def helpers(self, effect: Effect) -> frozenset[str]:
-        """Return the programs in a command that must be kept from running anything (R12)."""
-        return self._checker.check(effect.value, effect.cwd).helpers
+    def checked(self, effect: Effect) -> Checked:
+        """Return what is known of a command: what it reads, and what must be kept quiet (R12)."""
+        return self._checker.check(effect.value, effect.cwd)
 
     def parts(self, effect: Effect) -> list[PartVerdict[Rule]]:
         """Return what allow rules and the built-in list say of each part of a command."""
