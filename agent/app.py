@@ -32,6 +32,7 @@ from agent.project import ProjectTrust
 from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
+from agent.tool_use import recent_calls, tool_use
 from agent.undo import FileHistory
 from prompts import load
 from tools import find_tools, storage
@@ -141,7 +142,7 @@ def build_registry(
         settings.tool_settings(),
         save_switch,
         load_served,
-        Deferral(find_tools.definition(), dict, _measure(settings)),
+        Deferral(find_tools.definition(), partial(recent_calls, trust.root), _measure(settings)),
     )
 
 
@@ -206,7 +207,7 @@ def build_chat(
             reopen_session=_session_opener(root, settings, options.kind),
             limits=_limits(settings),
             system=load("system"),
-            tools_command=lambda form: build_tools_command(registry, settings, form),
+            tools_command=lambda form: build_tools_command(root, registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
             warnings=(*_warnings(settings, root), *hook_problems, *_swept()),
         )
@@ -238,15 +239,23 @@ def _warnings(settings: Settings, root: Path) -> tuple[str, ...]:
 
 
 def build_tools_command(
-    registry: ToolRegistry, settings: Settings, form: Callable[[], Form], called: str = "/tools"
+    root: Path,
+    registry: ToolRegistry,
+    settings: Settings,
+    form: Callable[[], Form],
+    called: str = "/tools",
 ) -> ToolsCommand:
-    """Make what `/tools` and `opta tools` do. `form` tells how the model in use counts tools."""
+    """Make what `/tools` and `opta tools` do in `root`.
+
+    `form` tells how the model in use counts tools.
+    """
     return ToolsCommand(
         registry,
         CostMeter(_count),
         form,
         show_costs=settings.show_token_costs,
         price_per_1000=settings.price_per_1000,
+        use=partial(tool_use, root),
         command=called,
     )
 

@@ -55,7 +55,8 @@ class Prices:
 class Conversation:
     """System prompt, messages and usage.
 
-    `cut_told`: the person knows that the server reads only a part of it.
+    `cut_told`: the person knows that the server reads only a part of it. `tools_told` are the
+    schemas that the journal knows requests to hold.
     `context_tokens` is the size of the next request: what the server counted last time plus an
     estimate of what came after.
     """
@@ -68,6 +69,7 @@ class Conversation:
         self._counted_tokens = 0
         self._uncounted = self._all = sum(map(_characters, self.messages))
         self.cut_told = False
+        self.tools_told: Sequence[JsonObject] = ()
 
     @property
     def context_tokens(self) -> int:

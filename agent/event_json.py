@@ -3,6 +3,7 @@
 Every object has `v` (1) and `type`; the other keys by type:
 
     turn          text, context                       the person's message
+    tools         names                               what the next requests hold, where it changed
     request       number                              a request was sent (counts within the turn)
     text          text                                a piece of the answer
     reasoning     text                                a piece of the model's reasoning
@@ -43,6 +44,7 @@ from agent.events import (
     RequestStarted,
     RetryScheduled,
     ToolsLoaded,
+    ToolsSent,
     TurnEnd,
     TurnFinished,
     TurnStarted,
@@ -120,6 +122,10 @@ def _get(fields: JsonObject, key: str, kind: type[_T]) -> _T:
 def _maybe(fields: JsonObject, key: str, kind: type[_T]) -> _T | None:
     value = fields.get(key)
     return None if value is None else _as(kind, value)
+
+
+def _names(fields: JsonObject) -> tuple[str, ...]:
+    return tuple(_as(str, name) for name in _get(fields, "names", list))
 
 
 def _write_call(call: ToolCall) -> JsonObject:
@@ -285,10 +291,11 @@ _FORMS: dict[type, _Form] = {
         "hook", HookFinished,
         phase=str, command=str, call_id=str, problem=str, refused=bool, duration_ms=int,
     ),
+    ToolsSent: _Form(
+        "tools", lambda e: {"names": list(e.names)}, lambda f: ToolsSent(_names(f))
+    ),
     ToolsLoaded: _Form(
-        "loaded",
-        lambda e: {"names": list(e.names)},
-        lambda f: ToolsLoaded(tuple(_as(str, name) for name in _get(f, "names", list))),
+        "loaded", lambda e: {"names": list(e.names)}, lambda f: ToolsLoaded(_names(f))
     ),
     ContextCompacted: _plain(
         "compacted", ContextCompacted, summary=str, kept=int, before=int, after=int

@@ -62,6 +62,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsSent:
+    """The tools that requests hold from now on, by the names the model sees."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsLoaded:
     """Deferred tools that every request from now on holds, by name."""
 
@@ -107,6 +114,7 @@ Event: TypeAlias = (
     | RetryScheduled
     | AssistantFinished
     | CallEvent
+    | ToolsSent
     | ToolsLoaded
     | ContextCompacted
     | Notice

@@ -20,6 +20,7 @@ from agent.events import (
     Level,
     Notice,
     RequestStarted,
+    ToolsSent,
     TurnEnd,
     TurnFinished,
     TurnStarted,
@@ -197,6 +198,7 @@ class _Turn:
         while True:
             answer = _Answer()
             try:
+                self._tell_tools()
                 self._emit(RequestStarted(self._requests))
                 await self._stream(answer)
                 return answer
@@ -211,6 +213,13 @@ class _Turn:
                     self._keep_part(answer)
                     raise
             await asyncio.sleep(delay_s)
+
+    def _tell_tools(self) -> None:
+        """Record what the request will hold: only so is it known what each tool has cost."""
+        schemas = self._executor.registry.wire()
+        if schemas != self._conversation.tools_told:
+            self._conversation.tools_told = schemas
+            self._emit(ToolsSent(tuple(schema["function"]["name"] for schema in schemas)))
 
     def _warn_if_cut(self, usage: UsageDelta | None) -> None:
         """Some servers (Ollama) cut a long prompt without a word: only their count shows it."""

@@ -241,6 +241,12 @@ def summaries(cwd: Path | None = None, limit: int | None = None) -> Iterator[Ses
     return islice((summary for summary in found if summary is not None), limit)
 
 
+def recent(cwd: Path | None, limit: int) -> list[Path]:
+    """Return the newest journals of one directory, or of all where `cwd` is None."""
+    directories = _project_dirs() if cwd is None else [project_dir(cwd)]
+    return [path for _, path in _newest_first(_journals(directories))[:limit]]
+
+
 def load(path: Path) -> Recording:
     """Read a session to show it. Raises SessionError."""
     try:

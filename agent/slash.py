@@ -235,7 +235,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "tools",
         "list tools with their cost, switch them on and off",
         _tools,
-        "[list|enable|disable|info|tokens]",
+        "[list|enable|disable|info|tokens|usage]",
     ),
     SlashCommand(
         "mcp", "show MCP servers and their tools", _mcp, "[NAME|list tools|accept|restart]"

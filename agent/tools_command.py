@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     for text in settings.warnings:
         sys.stderr.write(f"opta: {visible(text)}\n")
     tools = build_tools_command(
+        root,
         build_registry(trust, settings),
         settings,
         lambda: form_of(settings.model),

@@ -29,7 +29,7 @@ def fresh_run(root, *, trusted):
     trust = trust_in(root, given=trusted)
     settings = read_settings(root, {}, trusted=trust.settings)
     registry = build_registry(trust, settings)
-    return build_tools_command(registry, settings, lambda: Form.JSON_LINES), registry
+    return build_tools_command(root, registry, settings, lambda: Form.JSON_LINES), registry
 
 
 def offered(registry):

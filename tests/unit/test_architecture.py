@@ -63,6 +63,7 @@ LAYERS = (
     ("agent.compaction",),
     ("agent.loop",),
     ("agent.journal", "agent.session", "agent.context", "agent.undo"),
+    ("agent.tool_use",),
     ("agent.ui",),
     ("agent.configuration", "agent.project"),
     ("agent.chat",),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from tools.commands.usage import KnownTool, ToolUse, usage_data, usage_rows, usage_view
 from tools.cost import CostMeter, Form, list_tokens
 from tools.definition import JsonObject, Source
 from tools.engine.output import visible
@@ -31,7 +32,7 @@ _USAGE = (
     ("info <name>   ", "Show tool details"),
     ("tokens        ", "Show token breakdown"),
 )
-_ACTIONS = ("list", "enable", "disable", "info", "tokens")
+_ACTIONS = ("list", "enable", "disable", "info", "tokens", "usage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +163,20 @@ class ToolsCommand:
         *,
         show_costs: bool = True,
         price_per_1000: float = DEFAULT_PRICE_PER_1000,
+        use: Callable[[], ToolUse] = ToolUse,
         command: str = "/tools",
     ) -> None:
         """Make the command.
 
         `form` tells how the model in use counts tools. `price_per_1000` is in dollars for 1000
-        tokens. `command` is how the person calls it.
+        tokens. `use` reads what was called of late. `command` is how the person calls it.
         """
         self._registry = registry
         self._meter = meter
         self._form = form
         self._show_costs = show_costs
         self._price_per_1000 = price_per_1000
+        self._use = use
         self._command = command
 
     def run(self, words: Sequence[str]) -> Answer:
@@ -181,13 +184,26 @@ class ToolsCommand:
         action, *names = words or ["list"]
         if action == "tokens":
             return self._tokens()
+        if action == "usage":
+            return self._usage()
         if action not in ("enable", "disable", "info"):
             return self._list()
         if not names:
             return _failed("usage", "", f"Usage: {self._command} {action} <name>")
-        entry = self._registry.find(names[0])
+        answers = [self._act_on(action, name) for name in names]
+        if len(answers) == 1:
+            return answers[0]
+        text = "\n".join(answer.text for answer in answers)
+        failed = next((answer for answer in answers if not answer.done), None)
+        data = {"tools": [answer.data for answer in answers]}
+        if failed is not None:
+            data["error"] = failed.data["error"]
+        return Answer(text, data, done=failed is None)
+
+    def _act_on(self, action: str, name: str) -> Answer:
+        entry = self._registry.find(name)
         if entry is None:
-            return _failed("not_found", names[0], f"Tool not found: {names[0]}")
+            return _failed("not_found", name, f"Tool not found: {name}")
         if action == "info":
             return self._info(entry)
         return self._switch(entry, action == "enable")
@@ -226,6 +242,15 @@ class ToolsCommand:
             tokens_view(rows, list_cost=cost, price_per_1000=self._price_per_1000),
             {"tools": {row.name: row.tokens for row in rows if row.enabled}, **sums, "usd": price},
         )
+
+    def _usage(self) -> Answer:
+        use = self._use()
+        told = use.sent.keys() | use.calls.keys()
+        seen = [e for e in self._registry.entries() if e.definition.wire_name in told]
+        costs = self._meter.measure([entry.definition.wire for entry in seen], self._form())
+        known = [_known(entry, costs.per_tool[entry.definition.wire_name]) for entry in seen]
+        rows = usage_rows(use, known)
+        return Answer(usage_view(use, rows, self._command), usage_data(use, rows))
 
     def _info(self, entry: ToolEntry) -> Answer:
         tool, row = entry.definition, self._measured(entry)
@@ -272,6 +297,12 @@ def _row(entry: ToolEntry, tokens: int) -> ToolRow:
     )  # fmt: skip
 
 
+def _known(entry: ToolEntry, tokens: int) -> KnownTool:
+    tool = entry.definition
+    removable = entry.enabled and tool.origin.source is not Source.TEAMS
+    return KnownTool(tool.name, tool.wire_name, tokens, removable)
+
+
 def _sums(rows: Sequence[ToolRow], list_cost: int) -> dict[str, Any]:
     return {
         "list_tokens": list_cost,
@@ -295,9 +326,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `opta tools`."""
     parser.add_argument(
         "action", nargs="?", default="list", metavar="ACTION",
-        help="list (default), enable, disable, info or tokens",
+        help="list (default), enable, disable, info, tokens or usage",
     )  # fmt: skip
-    parser.add_argument("name", nargs="?", help="tool to enable, disable or show")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="tools to enable, disable or show")
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="how to print the answer"
     )
@@ -319,8 +350,7 @@ def run(
         told = f"opta tools does not know {arguments.action!r}; it takes {', '.join(_ACTIONS)}"
         (err or sys.stderr).write(f"opta: {visible(told)}\n")
         return 2
-    words = [arguments.action] if arguments.name is None else [arguments.action, arguments.name]
-    answer = command.run(words)
+    answer = command.run([arguments.action, *arguments.names])
     if arguments.format == "json":
         json.dump(answer.data, out, indent=2, ensure_ascii=False)
         out.write("\n")
