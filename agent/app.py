@@ -23,7 +23,7 @@ from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
-from agent.journal import BATCH, CHAT
+from agent.journal import BATCH, CHAT, SERVED
 from agent.loop import Limits
 from agent.model.base import ModelClient
 from agent.model.factory import make_client
@@ -73,7 +73,7 @@ DEFAULT_WINDOW_TOKENS = 128_000
 class Options:
     """What the command line said. `flags` are settings by name; None says nothing.
 
-    `kind` is what the session is recorded as: CHAT, or BATCH for `-p`.
+    `kind` is what the session is recorded as: CHAT, BATCH for `-p`, SERVED for MCP clients.
     """
 
     flags: dict[str, Any]
@@ -81,8 +81,8 @@ class Options:
     kind: str = CHAT
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> Options:
-        """Take them from the parsed command line."""
+    def of(cls, arguments: argparse.Namespace, kind: str = "") -> Options:
+        """Take them from the parsed command line; `kind` empty: CHAT or BATCH, as it says."""
         names = {
             "model": "model",
             "base_url": "base_url",
@@ -101,7 +101,8 @@ class Options:
         }
         names |= {name: name for name in CODEX_FLAGS}
         flags = {setting: getattr(arguments, name, None) for name, setting in names.items()}
-        return cls(flags, arguments.version_text, CHAT if arguments.print is None else BATCH)
+        kind = kind or (CHAT if arguments.print is None else BATCH)
+        return cls(flags, arguments.version_text, kind)
 
 
 def build_registry(
@@ -167,6 +168,7 @@ def build_chat(
     """
     root = trust.root
     settings = read_settings(root, options.flags, trusted=trust.settings)
+    served = options.kind == SERVED
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
     around = Surroundings(root, environment, gate)
@@ -187,8 +189,8 @@ def build_chat(
         registry,
         gate,
         builtins,
-        _services(workspace, around, settings, jobs, servers),
-        hooks=Hooks(files.before_change, instructions.for_paths, programs=programs),
+        _services(workspace, around, settings, None if served else jobs, servers),
+        hooks=_around_calls(programs, files, instructions, served=served),
     )
     return Chat(
         Parts(
@@ -214,11 +216,20 @@ def build_chat(
     )
 
 
+def _around_calls(
+    programs: HookRunner, files: FileHistory, instructions: ProjectInstructions, *, served: bool
+) -> Hooks:
+    if served:
+        # Undo and AGENTS.md are the client's own: it works on more than these calls.
+        return Hooks(programs=programs)
+    return Hooks(files.before_change, instructions.for_paths, programs=programs)
+
+
 def _services(
     workspace: Workspace,
     around: Surroundings,
     settings: Settings,
-    jobs: Jobs,
+    jobs: Jobs | None,
     servers: McpServers,
 ) -> Services:
     gate = around.gate

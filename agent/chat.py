@@ -82,6 +82,7 @@ class Chat:
         self.base_url = parts.base_url
         self.limits = parts.limits
         self.prices = parts.prices
+        self.executor = parts.executor
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
         self.registry.on_load = lambda names: self.emit(ToolsLoaded(names))
@@ -171,7 +172,7 @@ class Chat:
             self.last_outcome = await run_turn(
                 UserMessage(text, context),
                 model=model,
-                executor=self._parts.executor,
+                executor=self.executor,
                 conversation=self.conversation,
                 limits=self.limits,
                 emit=self.emit,

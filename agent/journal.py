@@ -1,8 +1,8 @@
 """The record of a session: append-only JSON Lines, each event on disk before it is shown (R47).
 
 The first line is the head: `{"v": 1, "type": "session", "id", "cwd", "model", "created", "opta"}`
-with `created` in seconds since 1970, and `kind`: `chat`, or `batch` for `opta -p`. Every other
-line is one event in the form of
+with `created` in seconds since 1970, and `kind`: `chat`, `batch` for `opta -p`, `mcp` for
+`opta mcp serve`. Every other line is one event in the form of
 `agent.event_json`, with two additions: `t`, its time in seconds since 1970 (not on `text` and
 `reasoning`, of which there are thousands), and on `end` lines `turns` and `tokens`, the totals of
 the session so far, which make listings fast. Of the live output of one call the first
@@ -41,7 +41,7 @@ from tools.events import CallFinished, CallOutput, CallStarted
 from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024
-CHAT, BATCH = "chat", "batch"
+CHAT, BATCH, SERVED = KINDS = "chat", "batch", "mcp"
 BY_PERSON = "you-"
 """How the ids of calls begin that the person typed."""
 
@@ -54,7 +54,7 @@ STOPPED_DURING = (
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     """The head of a journal. `created` is in seconds since 1970, `opta` the version, and
-    `kind` is CHAT or BATCH (`opta -p`)."""
+    `kind` is one of KINDS."""
 
     id: str
     cwd: str
@@ -340,8 +340,8 @@ def read_head(value: JsonObject) -> SessionInfo | None:
     if not all(isinstance(text, str) for text in texts) or not isinstance(created, int | float):
         return None
     identity, cwd, model, opta = map(str, texts)
-    kind = BATCH if value.get("kind") == BATCH else CHAT
-    return SessionInfo(identity, cwd, model, created, opta, kind)
+    kind = str(value.get("kind"))
+    return SessionInfo(identity, cwd, model, created, opta, kind if kind in KINDS else CHAT)
 
 
 def replay(events: Iterable[Event]) -> list[Message]:

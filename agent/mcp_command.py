@@ -47,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add_project_flags(made)
         return made
 
+    _configure_serve(command("serve", "serve opta's own tools to other agents"))
     _configure_add(command("add", "add a server, or change one"))
     listed = command("list", "list the configured servers; connects to none")
     listed.add_argument("--format", choices=("text", "json"), default="text")
@@ -61,6 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     login.add_argument("--forget", action="store_true", help="delete the login instead")
     logs = command("logs", "show what a server printed, and what opta noted about it")
     logs.add_argument("name")
+
+
+def _configure_serve(parser: argparse.ArgumentParser) -> None:
+    from agent.serving.options import configure
+
+    configure(parser)
 
 
 def _configure_add(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +96,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     root = project_root(arguments.directory)
     actions: dict[str, Callable[[argparse.Namespace, Path, TextIO], int]] = {
         "add": _add, "list": _list, "get": _get, "remove": _remove, "login": _login, "logs": _logs,
+        "serve": _serve,
     }  # fmt: skip
     try:
         return actions[arguments.action](arguments, root, out)
@@ -149,6 +157,12 @@ def _pairs(given: list[str], mark: str, flag: str) -> dict[str, str]:
             raise UserError(f"{flag} {text!r} has the form NAME{mark}VALUE", USAGE)
         pairs[name.strip()] = value.strip() if mark == ":" else value
     return pairs
+
+
+def _serve(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
+    from agent.serving.command import run
+
+    return run(arguments)
 
 
 def _configured(arguments: argparse.Namespace, root: Path) -> Configured:

@@ -26,6 +26,7 @@ from agent.events import Notice, ToolsLoaded
 from agent.journal import (
     BATCH,
     CHAT,
+    SERVED,
     Journal,
     Recording,
     SessionBusy,
@@ -48,6 +49,7 @@ _HEAD_BYTES = 32 * 1024
 _TAIL_BYTES = 64 * 1024
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _ANSWERS = ("text", "assistant")
+_MARKS = {BATCH: "-p: ", SERVED: "mcp: "}
 _ID = re.compile(r"[A-Za-z0-9-]+")
 
 
@@ -88,8 +90,8 @@ class Session:
 class SessionSummary:
     """A session in a list. Times are in seconds since 1970.
 
-    `title` is the first message, `last` the newest; `kind` is CHAT or BATCH; `answered`: the
-    model said something at least once.
+    `title` is the first message, `last` the newest; `kind` is one of `journal.KINDS`; `answered`:
+    the model said something at least once.
     """
 
     id: str
@@ -107,13 +109,13 @@ class SessionSummary:
 
 
 def labels(listed: Sequence[SessionSummary]) -> list[str]:
-    """Return what to call each session of a list: its title, `-p` jobs marked.
+    """Return what to call each session of a list: its title, with a mark where it is no chat.
 
     Where titles repeat, the last message tells the sessions apart.
     """
     titles = Counter(summary.title for summary in listed)
     return [
-        ("-p: " if summary.kind == BATCH else "")
+        _MARKS.get(summary.kind, "")
         + summary.title
         + (
             f" … {summary.last}"
@@ -199,9 +201,10 @@ def newest(cwd: Path, kind: str = BATCH) -> Path:
     """Return the journal of the newest session of a directory. Raises SessionError.
 
     For a chat (`kind` CHAT) that is the newest chat, where there is one: jobs of `opta -p` are
-    left aside.
+    left aside, and always what MCP clients did.
     """
-    found = next((s for s in summaries(cwd) if kind == BATCH or s.kind == CHAT), None)
+    wanted = (CHAT, BATCH) if kind == BATCH else (CHAT,)
+    found = next((s for s in summaries(cwd) if s.kind in wanted), None)
     found = found or next(summaries(cwd), None)
     if found is None:
         raise SessionError(

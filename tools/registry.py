@@ -162,6 +162,13 @@ class ToolRegistry:
             self.load([definition.name])
         return self._names[definition.name]
 
+    def use_switches(self, switches: Mapping[str, bool]) -> None:
+        """Take over which tools the settings turn on or off now, in place of those before."""
+        if switches != self._switches:
+            self._switches = dict(switches)
+            self._ensure_loaded()
+            self._build()
+
     def offer(self, name: str) -> None:
         """Turn on a tool that is off by default, for as long as this registry lasts.
 

@@ -80,6 +80,7 @@ LAYERS = (
         "agent.tools_command",
     ),
     ("agent.doctor", "agent.doctor_command"),
+    ("agent.serving",),
     ("agent.mcp_command",),
     ("agent.help_command",),
     ("agent.loop_report", "agent.loop_run"),
@@ -124,6 +125,7 @@ WRITES_FILES = {
     "agent.ui.editor": "hands the person's text to the person's editor",
     "agent.tool_command": "exports a tool where the person said",
     "tools.commands.tool.store": "gives tool files the modes of the project or the machine",
+    "agent.serving.stdio": "writes messages to standard output",
     "tools.engine.capture": "spools long output to a private file",
 }
 GUARDED = {
@@ -148,6 +150,7 @@ TALKS_TO_TERMINAL = {
     "agent.interactive": "the chat",
     "agent.sessions_command": "opta sessions",
     "agent.mcp_command": "opta mcp",
+    "agent.serving.command": "opta mcp serve",
     "agent.tool_command": "opta tool",
     "agent.tools_command": "opta tools",
     "tools.commands": "the same things by hand",
@@ -155,6 +158,7 @@ TALKS_TO_TERMINAL = {
 USES_NETWORK = {
     "agent.model": "the model client",
     "tools.engine.isolation.inside": "tries whether a sandbox has one",
+    "agent.serving.http": "listens on loopback, for clients with the token",
     "tools.sources.mcp.http": "servers that have an address",
     "tools.sources.mcp.login": "logins to them",
 }

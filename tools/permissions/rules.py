@@ -95,9 +95,13 @@ class RuleSet:
     ) -> None:
         """Make the set. `readable` are directories outside `root` that count as inside it."""
         self._root = (root or Path.cwd()).resolve()
+        self._checker = CommandChecker(self._root, tuple(readable))
+        self.use(rules)
+
+    def use(self, rules: Iterable[Rule]) -> None:
+        """Let these rules hold from the next call on, and no others. Raises RuleError."""
         self._rules: list[Rule] = []
         self._tables = {verdict: _Table(verdict, self._root) for verdict in Verdict}
-        self._checker = CommandChecker(self._root, tuple(readable))
         self._parts: PartJudge[Rule] = PartJudge(
             self._tables[Verdict.ALLOW].allowed,
             lambda path, literal: self._tables[Verdict.ALLOW].rule_for_path(

@@ -110,7 +110,7 @@ async def open_client(
         list_roots_callback=roots,
         logging_callback=logged,
         message_handler=on_message,
-        client_info=types.Implementation(name="opta", version=_version()),
+        client_info=types.Implementation(name="opta", version=product_version()),
         cache=None,
     )
     entered = await stack.enter_async_context(client)
@@ -120,7 +120,8 @@ async def open_client(
     return entered
 
 
-def _version() -> str:
+def product_version() -> str:
+    """Return the version of opta that is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -28,6 +28,30 @@ FLOOD_S = 5.0
 
 _SHOWN_CHARACTERS = 80
 _ENDS_S = 0.2
+
+
+class MessageTooLong(Exception):
+    """A line does not end."""
+
+
+async def lines_of(read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[bytes]:
+    """Yield what looks like messages, one line each. Raises MessageTooLong.
+
+    `read` returns what came next, nothing at the end.
+    """
+    rest = bytearray()
+    while data := await read():
+        start = len(rest)
+        rest += data
+        end = rest.rfind(b"\n", start)
+        if end >= 0:
+            lines = bytes(rest[:end]).split(b"\n")
+            del rest[: end + 1]
+            for line in lines:
+                if line.strip():
+                    yield line
+        if len(rest) > MAX_MESSAGE_BYTES:
+            raise MessageTooLong(f"a message of more than {MAX_MESSAGE_BYTES >> 20} MiB")
 
 
 class StdioTransport:
@@ -83,7 +107,7 @@ class StdioTransport:
 
         rate = _Rate()
         try:
-            async for line in self._lines(service):
+            async for line in lines_of(service.read):
                 if rate.exceeded():
                     self.fault = f"it sent more than {FLOOD_MESSAGES:,} messages in {FLOOD_S:.0f} s"
                     return
@@ -96,6 +120,9 @@ class StdioTransport:
                     continue
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await to_client.send(SessionMessage(message))
+        except MessageTooLong as error:
+            self.fault = f"it sent {error}"
+        else:
             # The end of the pipe comes a moment before that of the program, which says more.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_ENDS_S):
@@ -103,23 +130,6 @@ class StdioTransport:
         finally:
             to_client.close()
             self._over()
-
-    async def _lines(self, service: Service) -> AsyncIterator[bytes]:
-        """Yield what looks like messages, one line each."""
-        rest = bytearray()
-        while data := await service.read():
-            start = len(rest)
-            rest += data
-            end = rest.rfind(b"\n", start)
-            if end >= 0:
-                lines = bytes(rest[:end]).split(b"\n")
-                del rest[: end + 1]
-                for line in lines:
-                    if line.strip():
-                        yield line
-            if len(rest) > MAX_MESSAGE_BYTES:
-                self.fault = f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MiB"
-                return
 
     def _note_garbage(self, line: bytes) -> int:
         self._log.garbage(line)
