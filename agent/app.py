@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -167,8 +168,7 @@ def build_chat(
     beside all others. Raises UserError.
     """
     root = trust.root
-    settings = read_settings(root, options.flags, trusted=trust.settings)
-    served = options.kind == SERVED
+    settings = _settings(trust, options)
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
     around = Surroundings(root, environment, gate)
@@ -189,8 +189,8 @@ def build_chat(
         registry,
         gate,
         builtins,
-        _services(workspace, around, settings, None if served else jobs, servers),
-        hooks=_around_calls(programs, files, instructions, served=served),
+        _services(workspace, around, settings, None if options.kind == SERVED else jobs, servers),
+        hooks=_around_calls(programs, files, instructions, options.kind),
     )
     return Chat(
         Parts(
@@ -216,10 +216,18 @@ def build_chat(
     )
 
 
+def _settings(trust: ProjectTrust, options: Options) -> Settings:
+    settings = read_settings(trust.root, options.flags, trusted=trust.settings)
+    if options.kind != SERVED:
+        return settings
+    # A client chooses itself what it shows its model.
+    return replace(settings, max_custom_tools=sys.maxsize, tool_budget=sys.maxsize)
+
+
 def _around_calls(
-    programs: HookRunner, files: FileHistory, instructions: ProjectInstructions, *, served: bool
+    programs: HookRunner, files: FileHistory, instructions: ProjectInstructions, kind: str
 ) -> Hooks:
-    if served:
+    if kind == SERVED:
         # Undo and AGENTS.md are the client's own: it works on more than these calls.
         return Hooks(programs=programs)
     return Hooks(files.before_change, instructions.for_paths, programs=programs)

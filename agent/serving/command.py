@@ -30,7 +30,9 @@ from tools import storage
 from tools.cost import CostMeter, form_of
 from tools.engine.process import settle
 from tools.permissions.rules import Rule
-from tools.registry import SHOWN_NAMES
+
+SHOWN_NAMES = 20
+"""How many names are told at the start."""
 
 
 def run(arguments: argparse.Namespace) -> int:

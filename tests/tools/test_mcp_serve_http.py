@@ -128,9 +128,8 @@ async def test_clients_over_http_hear_that_the_tools_have_changed(project):
         server.read_token()
         async with connected(server, "legacy", on_message=on_message) as client:
             assert await names(client) == ["greet"]
-            assert (
-                opta("tools", "disable", "greet", cwd=project, flags=("--trust",)).returncode == 0
-            )
+            done = opta("tools", "disable", "greet", "--trust", cwd=project)
+            assert done.returncode == 0, done.stderr
             await soon(lambda: "ToolListChangedNotification" in heard)
             assert await names(client) == []
 

@@ -243,7 +243,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_a_changed_tool_is_not_used_until_the_person_accepts_it(tmp_path):
+async def test_r34_a_changed_tool_is_not_used_until_the_person_accepts_it(tmp_path):
     async with session(tmp_path, server("changes")) as s:
         assert await s.text("mcp_changes_change") == "changed"
         await until(lambda: len(s.servers.connections["changes"].catalog.tools) == 3)
@@ -261,7 +261,7 @@ async def test_a_changed_tool_is_not_used_until_the_person_accepts_it(tmp_path):
         assert not tools["mcp_changes_echo"].unavailable
 
 
-async def test_what_was_accepted_is_remembered_between_sessions(tmp_path):
+async def test_r34_what_was_accepted_is_remembered_between_sessions(tmp_path):
     async with session(tmp_path, server("changes")) as s:
         assert s.servers.review("changes").changed == ()
     # The same server as far as its command tells, with other words for its tool.

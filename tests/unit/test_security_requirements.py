@@ -13,8 +13,6 @@ REQUIREMENTS = range(1, 49)
 
 NOT_YET = {
     28: "there are no team tools yet",
-    34: "there are no MCP servers yet",
-    35: "opta serves nothing yet",
 }
 """Requirements of parts that do not exist, and so can break nothing."""
 
