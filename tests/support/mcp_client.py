@@ -80,6 +80,15 @@ async def names(client: Any) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
+def is_gone(group: int) -> bool:
+    """Tell whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 async def soon(condition: Callable[[], Any]) -> Any:
     """Wait until a condition holds; return what it gave."""
     deadline = time.monotonic() + SOON_S

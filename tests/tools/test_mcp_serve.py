@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import OPTA, lines, opta
-from tests.support.mcp_client import MODES, Person, names, refused, served, soon, text
+from tests.support.mcp_client import MODES, Person, is_gone, names, refused, served, soon, text
 from tests.support.soon import SOON_S
 from tools import storage
 
@@ -45,14 +45,6 @@ def define(root: Path, **files: str) -> None:
 def journal() -> list[dict]:
     (path,) = (storage.state_dir() / "sessions").glob("*/*.jsonl")
     return lines(path.read_text())
-
-
-def is_gone(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 async def group_in(path: Path) -> int:
@@ -331,7 +323,7 @@ async def test_r44_when_the_client_leaves_or_a_signal_comes_everything_ends(proj
         else:
             server.process.send_signal(how)
         code, out, told = server.end()
-        assert is_gone(group)
+    await soon(lambda: is_gone(group))
     assert code == (0 if how == "closed" else 130)
     assert "Traceback" not in told
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
