@@ -11,3 +11,8 @@ class UserError(Exception):
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def sentence(text: str) -> str:
+    """Return `text` with a full stop where it has no end of its own."""
+    return text if text.endswith((".", "!", "?", "…", ":")) else f"{text}."

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.confinement import Sandboxing
 from tools.permissions.mode import Mode
 
 if TYPE_CHECKING:
     import argparse
+
+
+Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_subcommands(parser: argparse.ArgumentParser, **settings: Any) -> Subcommands:
+    """Let subcommands follow, which are typed right behind this command's own name."""
+    commands: Subcommands = parser.add_subparsers(prog=parser.prog, **settings)
+    return commands
+
+
+def add_command(
+    commands: Subcommands, name: str, help_: str, **settings: Any
+) -> argparse.ArgumentParser:
+    """Add the subcommand `name`; `help_` says what it does, to its parent's help and its own."""
+    says = f"{help_[0].upper()}{help_[1:]}."
+    return commands.add_parser(name, help=help_, description=says, **settings)
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:

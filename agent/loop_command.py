@@ -9,10 +9,12 @@ from typing import TextIO
 from agent.errors import UserError
 from agent.flags import (
     add_codex_flags,
+    add_command,
     add_config_flag,
     add_model_flags,
     add_permission_flags,
     add_project_flags,
+    add_subcommands,
 )
 
 SUBCOMMANDS = ("run", "status", "log")
@@ -30,19 +32,21 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and their flags."""
-    parser.usage = "opta loop SPEC.md [options]\n       opta loop status|log [NAME]"
+    parser.usage = (
+        "opta loop SPEC.md [options]\n       opta loop status [NAME]\n       opta loop log NAME"
+    )
     parser.epilog = f"`opta loop run --help` shows the options of a run.\n\n{EXIT_CODES}"
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    running = commands.add_parser(
-        "run", help="work on a spec (`run` may be left out)", usage="opta loop SPEC.md [options]",
-        epilog=EXIT_CODES,
+    commands = add_subcommands(parser, metavar="COMMAND", required=True)
+    running = add_command(
+        commands, "run", "work on a spec (`run` may be left out)",
+        usage="opta loop SPEC.md [options]", epilog=EXIT_CODES,
     )  # fmt: skip
     _add_run_flags(running)
     for name, action, help_ in (
         ("status", _status, "the tasks of a session, or all sessions of this directory"),
         ("log", _log, "every record of a session, as it was written"),
     ):
-        command = commands.add_parser(name, help=help_)
+        command = add_command(commands, name, help_)
         command.add_argument("name", nargs="?" if name == "status" else None, metavar="NAME")
         command.add_argument("--format", choices=("text", "json"), default="text")
         command.add_argument("-C", "--directory", metavar="DIR", help="look in DIR")

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from agent.configuration import mcp_configured, read_settings
 from agent.errors import FAILED, USAGE, UserError
-from agent.flags import add_project_flags
+from agent.flags import add_command, add_project_flags, add_subcommands
 from agent.project import project_root, trust_in
 from agent.settings_edit import SettingsWriteError, set_mcp_server
 from tools import storage
@@ -40,10 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    commands = add_subcommands(parser, dest="action", metavar="ACTION", required=True)
 
     def command(name: str, help_: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=help_, description=f"{help_.capitalize()}.")
+        made = add_command(commands, name, help_)
         add_project_flags(made)
         return made
 

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from agent import session
 from agent.configuration import read_settings
 from agent.errors import DONE, NEEDS_PERMISSION, USAGE, UserError
+from agent.flags import add_command, add_subcommands
 from agent.project import project_root, trust_in
 from agent.session import SessionError
 from agent.settings import SettingsError
@@ -60,26 +61,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags and subcommands."""
     parser.epilog = EXIT_CODES
     parser.set_defaults(action=_list, directory=None, trust=False, format="text")
-    commands = parser.add_subparsers(metavar="COMMAND")
-    listing = commands.add_parser("list", help="the rules in force, and those that do nothing")
+    commands = add_subcommands(parser, metavar="COMMAND")
+    listing = add_command(commands, "list", "the rules in force, and those that do nothing")
     listing.set_defaults(action=_list)
-    checking = commands.add_parser(
-        "check", help="what would happen to a command, and why; runs nothing", epilog=EXIT_CODES,
-    )  # fmt: skip
+    does = "what would happen to a command, and why; runs nothing"
+    checking = add_command(commands, "check", does, epilog=EXIT_CODES)
     checking.add_argument("--rules", metavar="FILE", help="the rules of FILE instead of yours")
     checking.add_argument("command", nargs="+", metavar="COMMAND", help="after --, best quoted")
     checking.set_defaults(action=_check)
-    adding = commands.add_parser("add", help="store a rule in your own settings")
+    adding = add_command(commands, "add", "store a rule in your own settings")
     adding.add_argument("verdict", choices=[str(verdict) for verdict in Verdict])
     adding.add_argument("rule", metavar="RULE", help="e.g. 'run_command(npm test:*)'")
     adding.add_argument(
         "--everywhere", action="store_true", help="for all projects, not for this one alone"
     )
     adding.set_defaults(action=_add)
-    removing = commands.add_parser("remove", help="remove a rule from your own settings")
+    removing = add_command(commands, "remove", "remove a rule from your own settings")
     removing.add_argument("rule", metavar="RULE", help="as `opta permissions list` shows it")
     removing.set_defaults(action=_remove)
-    why = commands.add_parser("why", help="what decided the calls of a session")
+    why = add_command(commands, "why", "what decided the calls of a session")
     why.add_argument("id", nargs="?", metavar="ID", help="default: the newest of this directory")
     why.set_defaults(action=_why)
     for command in (listing, checking, adding, removing, why):

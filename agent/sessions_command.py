@@ -12,6 +12,7 @@ from typing import TextIO
 
 from agent import session
 from agent.events import ContextCompacted
+from agent.flags import add_command, add_subcommands
 from agent.journal import Recording, replay
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.session import SessionError, SessionSummary
@@ -29,9 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", "--output-format", choices=("text", "json"), default="text",
         help=argparse.SUPPRESS,
     )  # fmt: skip
-    commands = parser.add_subparsers(metavar="COMMAND")
+    commands = add_subcommands(parser, metavar="COMMAND")
 
-    listing = commands.add_parser("list", help="the sessions of this directory, newest first")
+    listing = add_command(commands, "list", "the sessions of this directory, newest first")
     listing.add_argument(
         "--all", action="store_true", help="of all directories, also those never answered"
     )
@@ -40,13 +41,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     listing.set_defaults(action=_list)
 
-    showing = commands.add_parser("show", help="what was said and done, long outputs shortened")
+    showing = add_command(commands, "show", "what was said and done, long outputs shortened")
     showing.set_defaults(action=_show)
 
-    exporting = commands.add_parser("export", help="the whole session, on standard output")
+    exporting = add_command(commands, "export", "the whole session, on standard output")
     exporting.set_defaults(action=_export)
 
-    removing = commands.add_parser("rm", help="remove sessions for good")
+    removing = add_command(commands, "rm", "remove sessions for good")
     removing.add_argument("id", nargs="+", metavar="ID")
     removing.set_defaults(action=_remove)
 
@@ -54,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("undo", True, "take back what the last turn of a session changed in files"),
         ("redo", False, "put again what was taken back"),
     ):
-        restoring = commands.add_parser(name, help=does)
+        restoring = add_command(commands, name, does)
         restoring.add_argument(
             "id", nargs="?", default="", metavar="ID", help="a session; else the newest here"
         )

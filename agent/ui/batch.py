@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from agent import log
+from agent.errors import sentence
 from agent.event_json import to_json
 from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFinished
-from agent.ui.wrap import sentence
 from tools.definition import Outcome
 from tools.engine.output import json_text, sanitize
 from tools.events import CallFinished

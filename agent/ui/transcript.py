@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum, auto
 
+from agent.errors import sentence
 from agent.events import (
     AssistantFinished,
     ContextCompacted,
@@ -19,7 +20,7 @@ from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui import render
 from agent.ui.ansi import Colour, paint
 from agent.ui.markdown_stream import MarkdownStream
-from agent.ui.wrap import indent, sentence, tail
+from agent.ui.wrap import indent, tail
 from tools.definition import CommandDisplay, DiffDisplay, Source, TextDisplay
 from tools.engine.output import ControlStripper, sanitize, visible
 from tools.events import CallDecided, CallFinished, CallOutput

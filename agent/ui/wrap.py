@@ -11,11 +11,6 @@ from prompt_toolkit.utils import get_cwidth
 TAB = " " * 4
 
 
-def sentence(text: str) -> str:
-    """Return `text` with a full stop where it has no end of its own."""
-    return text if text.endswith((".", "!", "?", "…", ":")) else f"{text}."
-
-
 def columns_of(out: TextIO) -> int:
     """Return the width of the terminal behind `out`; else what COLUMNS says, or 80."""
     try:
