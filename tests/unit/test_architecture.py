@@ -131,6 +131,7 @@ WRITES_FILES = {
 GUARDED = {
     "tools.files.directory": ("tools.files.workspace", "tools.files.walk"),
     "tools.engine.group": ("tools.engine.process", "tools.engine.service"),
+    "tools.engine.watchdog": ("tools.engine.group",),
     "tools.engine.isolation.enter": ("tools.engine.process", "tools.engine.service"),
 }
 """Modules that act without asking for a grant, and who may use them because they do ask."""

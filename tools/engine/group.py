@@ -2,7 +2,8 @@
 
 A process is the leader of a group (and session) of its own. A group is ended with SIGTERM, and
 with SIGKILL `KILL_AFTER_S` later where that was not enough. The waiting is done by a thread that
-is not a daemon: the interpreter does not exit before it, so nothing outlives opta (R44).
+is not a daemon: the interpreter does not exit before it, so nothing outlives opta (R44); where
+opta is killed, `watchdog` does it.
 
 On Windows, for which there is no test here, the group is the process tree as `taskkill /T` finds
 it, and the gentle signal is CTRL_BREAK.
@@ -22,6 +23,8 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
+from tools.engine.watchdog import Watchdog
+
 KILL_AFTER_S = 1.8
 """How long a group may take to end after its first SIGTERM, in seconds."""
 
@@ -30,6 +33,7 @@ _LOOK_CLOSER_S = 0.05
 _COLLECT_S = 1.0
 
 _live: set[ProcessGroup] = set()
+_watchdog = Watchdog()
 
 
 class ProcessGroup:
@@ -40,6 +44,7 @@ class ProcessGroup:
         self._asked: float | None = None
         self._ending: threading.Thread | None = None
         _live.add(self)
+        _tell()
 
     def empty(self) -> bool:
         """Collect the leader if it ended; True when nothing of the group is left.
@@ -51,7 +56,7 @@ class ProcessGroup:
             return False
         if os.name == "posix" and self._signal(0):
             return False
-        _live.discard(self)
+        _forget(self)
         return True
 
     def over(self) -> bool:
@@ -123,7 +128,7 @@ class ProcessGroup:
         # A process in uninterruptible sleep cannot be collected; opta must not wait for it.
         with suppress(subprocess.TimeoutExpired):
             self.leader.wait(_COLLECT_S)
-        _live.discard(self)
+        _forget(self)
         then()
 
     def _signal(self, number: int) -> bool:
@@ -158,7 +163,16 @@ def kill_all() -> None:
         with suppress(subprocess.TimeoutExpired):
             group.leader.wait(_COLLECT_S)
         group.join()
-        _live.discard(group)
+        _forget(group)
+
+
+def _forget(group: ProcessGroup) -> None:
+    _live.discard(group)
+    _tell()
+
+
+def _tell() -> None:
+    _watchdog.tell(group.leader.pid for group in tuple(_live))
 
 
 def _only_zombies(group: int) -> bool:
