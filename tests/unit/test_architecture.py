@@ -105,6 +105,7 @@ STARTS_PROCESSES = {
     "tools.engine.process": "runs what was granted",
     "tools.engine.service": "runs MCP servers that were granted",
     "tools.engine.group": "ends what those started",
+    "tools.engine.watchdog": "ends it where opta is killed, with a script of opta's own",
     "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
     "tools.engine.isolation.launcher": "confines itself and becomes the program it was given",
     "tools.engine.isolation.proof": "tries what this machine can enforce, with opta's own program",

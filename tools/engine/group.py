@@ -201,4 +201,6 @@ def _discard(pipe: FileIO) -> None:
             pass
 
 
+# What is registered last is done first.
+atexit.register(_watchdog.close)
 atexit.register(kill_all)

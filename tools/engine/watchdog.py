@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 _SHELL = "/bin/sh"
+_LEAVE_S = 1.0
 _SCRIPT = """\
 trap '' HUP INT TERM
 live=
@@ -52,6 +53,15 @@ class Watchdog:
             with suppress(OSError):
                 if self._shell is not None and self._shell.stdin is not None:
                     self._shell.stdin.write(f"{' '.join(map(str, live))}\n".encode())
+
+    def close(self) -> None:
+        """End the shell: opta leaves by itself, and has ended what it started."""
+        with self._lock:
+            shell, self._shell = self._shell, None
+            if shell is not None and shell.stdin is not None:
+                shell.stdin.close()
+                with suppress(subprocess.TimeoutExpired):
+                    shell.wait(_LEAVE_S)
 
     def _start(self) -> None:
         self._tried = True
