@@ -6,10 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.chat import Chat, Parts, Tell
 from agent.configuration import (
@@ -42,7 +43,7 @@ from tools.builtin import all_builtins, background_job
 from tools.builtin.kit import Builtin, Services
 from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form, form_of
-from tools.definition import JsonObject, ToolDefinition
+from tools.definition import Invocation, JsonObject, ResolvedCall, ToolDefinition
 from tools.engine.environment import child_environment
 from tools.engine.jobs import Jobs
 from tools.engine.masking import Masker
@@ -59,10 +60,11 @@ from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
 from tools.registry import ToolProblem, ToolRegistry
 from tools.sources.files import ToolFiles
-from tools.sources.mcp.calls import prepare_call
-from tools.sources.mcp.http import open_address
 from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
 from tools.tool_names import refused_name, wire_names
+
+if TYPE_CHECKING:
+    from tools.sources.mcp.config import ServerConfig
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -172,7 +174,7 @@ def build_chat(
     environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
     around = Surroundings(root, environment, gate)
-    servers = McpServers(partial(mcp_configured, trust, settings), around, open_address)
+    servers = McpServers(partial(mcp_configured, trust, settings), around, _open_address)
     registry = build_registry(trust, settings, session_tools, servers.definitions)
     instructions = ProjectInstructions(
         root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
@@ -249,8 +251,22 @@ def _services(
         isolation_of(workspace.root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX),
         Masker(configured_secrets(settings, os.environ), REDACTED),
         jobs,
-        partial(prepare_call, servers=servers, max_execution_ms=settings.max_execution_ms),
+        partial(_prepare_served, servers=servers, max_execution_ms=settings.max_execution_ms),
     )
+
+
+def _prepare_served(
+    call: ResolvedCall, servers: McpServers, max_execution_ms: int | None
+) -> Invocation:
+    from tools.sources.mcp.calls import prepare_call
+
+    return prepare_call(call, servers, max_execution_ms)
+
+
+def _open_address(config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    from tools.sources.mcp.http import open_address
+
+    return open_address(config)
 
 
 def _warnings(settings: Settings, root: Path) -> tuple[str, ...]:

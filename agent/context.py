@@ -14,8 +14,6 @@ from agent.journal import BY_PERSON
 from tools.definition import ToolCall, ToolResult
 from tools.events import Emit
 from tools.executor import ToolExecutor
-from tools.sources.mcp.calls import find_server
-from tools.sources.mcp.catalog import READ_RESOURCE
 from tools.sources.mcp.servers import McpServers
 
 MENTION = re.compile(r"(?<!\S)@(?:\"([^\"\n]+)\"|(\S+))")
@@ -101,6 +99,8 @@ class MessageContext:
     async def _attached(self, path: str, tell: Callable[[str], None]) -> str:
         """Read a file the person named as the read tool would; nothing where there is none."""
         if not (self._root / path).is_file():
+            from tools.sources.mcp.calls import find_server
+
             resource = find_server(path, self._servers)
             return await self._attached_resource(*resource, tell) if resource else ""
         result = await self._call("read_file", lambda event: None, path=path)
@@ -112,6 +112,8 @@ class MessageContext:
 
     async def _attached_resource(self, server: str, uri: str, tell: Callable[[str], None]) -> str:
         """Read a resource of an MCP server that the person named: `@server:uri`."""
+        from tools.sources.mcp.catalog import READ_RESOURCE
+
         result = await self._call(READ_RESOURCE, lambda event: None, server=server, uri=uri)
         if not result.success:
             tell(f"{server}:{uri} is not attached: {result.text}")

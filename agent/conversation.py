@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelRequest, UsageDelta
-from tools.definition import JsonObject, ToolResult
+
+if TYPE_CHECKING:
+    from tools.definition import JsonObject, ToolResult
 
 CHARACTERS_PER_TOKEN = 4
 PRUNED = "[old output removed to save room; run the call again if it is needed]"

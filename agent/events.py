@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from agent.messages import AssistantMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from tools.events import CallEvent
+
+if TYPE_CHECKING:
+    from agent.messages import AssistantMessage, UserMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tools.definition import ToolCall, ToolResult
+if TYPE_CHECKING:
+    from tools.definition import ToolCall, ToolResult
 
 
 @dataclass(frozen=True, eq=False)

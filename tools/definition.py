@@ -17,10 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tools.actions import Action
-from tools.confinement import Confinement
-
 if TYPE_CHECKING:
+    from tools.actions import Action
+    from tools.confinement import Confinement
     from tools.permissions.grant import Grant
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tools.definition import Display, ToolCall, ToolResult
+if TYPE_CHECKING:
+    from tools.definition import Display, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)

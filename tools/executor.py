@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.actions import BuiltinAction, McpAction
 from tools.builtin.command_paths import guarded
@@ -30,8 +31,6 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.output import Excerpt, sanitize
-from tools.engine.prepared import Setting
-from tools.engine.run import Observe, prepare_plan
 from tools.events import (
     CallDecided,
     CallEvent,
@@ -47,6 +46,9 @@ from tools.permissions.gate import Decision, Denial, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
 from tools.registry import ToolRegistry
 from tools.schema import check_arguments, parse_arguments
+
+if TYPE_CHECKING:
+    from tools.engine.run import Observe
 
 NOT_RUN = "Not run: the user refused an earlier call of this message. Nothing was done."
 STOPPED_BEFORE = "Not run: the user interrupted before it started. Nothing was done."
@@ -167,6 +169,13 @@ class ToolExecutor:
             return builtin.prepare(resolved, self._services)
         if isinstance(resolved.tool.action, McpAction):
             return self._services.prepare_served(resolved)
+        return self._prepare_plan(resolved)
+
+    def _prepare_plan(self, resolved: ResolvedCall) -> Invocation:
+        # Only custom tools pay for the engine: an answer without a call of one is there sooner.
+        from tools.engine.prepared import Setting
+        from tools.engine.run import prepare_plan
+
         root = self._services.workspace.root
         plan = prepare_plan(
             resolved,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from agent.messages import Message
-from tools.definition import JsonObject
+if TYPE_CHECKING:
+    from agent.messages import Message
+    from tools.definition import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

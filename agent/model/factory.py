@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent.model.base import FailureKind, ModelClient, ModelError
 from agent.model.options import ModelOptions
+
+if TYPE_CHECKING:
+    from agent.model.chat import ChatCompletions
+    from agent.model.responses import Responses
 
 SCRIPT = "script:"
 """A model name that begins so plays the script file that follows."""
@@ -43,10 +47,8 @@ def make_client(
 def _http_client(
     model: str, base_url: str, api_key: str, api: str, options: ModelOptions
 ) -> ModelClient:
-    from agent.model.chat import ChatCompletions
     from agent.model.endpoint import Endpoint
     from agent.model.http_client import HttpModelClient
-    from agent.model.responses import Responses
     from agent.model.traits import ServerTraits
 
     endpoint = Endpoint(base_url.strip(), model, api_key, options)
@@ -58,5 +60,14 @@ def _http_client(
             f"What is set about the model server is wrong: {error}.",
             next_step="Correct or remove that setting.",
         ) from None
-    wire = Responses if api == "responses" else ChatCompletions
-    return HttpModelClient(endpoint, wire(endpoint, options, traits), traits)
+    return HttpModelClient(endpoint, _wire(api)(endpoint, options, traits), traits)
+
+
+def _wire(api: str) -> type[ChatCompletions | Responses]:
+    if api == "responses":
+        from agent.model.responses import Responses
+
+        return Responses
+    from agent.model.chat import ChatCompletions
+
+    return ChatCompletions

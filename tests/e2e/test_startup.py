@@ -19,6 +19,15 @@ HEAVY = frozenset(
      "ruamel", "ssl", "tiktoken", "tree_sitter", "tree_sitter_bash", "yaml"]
 )  # fmt: skip
 
+CUSTOM_TOOLS_ONLY = frozenset(
+    ["tools.engine.prepared", "tools.engine.run", "tools.engine.template_shell",
+     "tools.formats.cycod", "tools.sources.plan_checks"]
+)  # fmt: skip
+SERVERS_ONLY = frozenset(
+    ["tools.sources.mcp.calls", "tools.sources.mcp.connection", "tools.sources.mcp.login",
+     "tools.sources.mcp.sdk"]
+)  # fmt: skip
+
 READY = b"\x1b[?2004h"
 """Bracketed paste is switched on: the prompt is drawn and takes keys."""
 
@@ -73,6 +82,7 @@ def test_one_job_loads_neither_the_screen_nor_the_token_counter(monkeypatch, tmp
         loaded = modules_of(RUN, "-p", "go", *flags)
     assert len(server.requests) == 2
     assert sorted(loaded & {"prompt_toolkit", "rich", "ruamel", "tiktoken", "yaml"}) == []
+    assert sorted(loaded & (CUSTOM_TOOLS_ONLY | SERVERS_ONLY)) == []
 
 
 def test_an_answer_without_calls_loads_no_database_and_no_parser(monkeypatch):
@@ -80,7 +90,10 @@ def test_an_answer_without_calls_loads_no_database_and_no_parser(monkeypatch):
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         loaded = modules_of(RUN, "-p", "go", "--model", "m")
     assert len(server.requests) == 1
-    late = {"sqlite3", "tree_sitter", "tree_sitter_bash", "jsonschema_rs", "pathspec", "yaml"}
+    late = {
+        "agent.model.responses", "jsonschema_rs", "pathspec", "sqlite3", "tree_sitter",
+        "tree_sitter_bash", "yaml", *CUSTOM_TOOLS_ONLY, *SERVERS_ONLY,
+    }  # fmt: skip
     assert sorted(loaded & late) == []
 
 
@@ -98,8 +111,8 @@ def test_the_first_prompt_loads_the_line_editor_and_nothing_that_can_wait(server
     assert {"argparse", "prompt_toolkit"} <= loaded
     late = {
         "httpx2", "jsonschema_rs", "mcp", "pathspec", "rich", "ruamel", "tiktoken", "tree_sitter",
-        "tree_sitter_bash", "sqlite3", "tools.engine.process", "tools.files.protected",
-        "tools.permissions.gate", "tools.permissions.rules",
+        "tree_sitter_bash", "sqlite3", "tools.actions", "tools.engine.process",
+        "tools.files.protected", "tools.permissions.gate", "tools.permissions.rules",
     }  # fmt: skip
     assert sorted(loaded & late) == []
     assert "tools.sources.mcp" not in before_paint

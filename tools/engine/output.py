@@ -14,10 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools import storage
-from tools.definition import Progress
-from tools.engine.capture import Captured
+
+if TYPE_CHECKING:
+    from tools.definition import Progress
+    from tools.engine.capture import Captured
 
 CLIP_CHARS = 16 * 1024
 """How much of an output the model gets, in characters."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from tools.definition import Invocation, ResolvedCall, Risk
-
 if TYPE_CHECKING:
+    from tools.definition import Invocation, ResolvedCall, Risk
     from tools.permissions.rules import Rule
 
 PERSON_SAID_NO = "you (no)"

@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 
 from tools import storage
-from tools.actions import PlanAction, command_text
 from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
 
 MAX_FILE_BYTES = 1 << 20
@@ -256,6 +255,8 @@ def _definitions(path: Path, file: ProjectFile) -> list[ToolDefinition]:
 
 
 def _tool(file: ProjectFile, tool: ToolDefinition) -> ProjectTool:
+    from tools.actions import PlanAction, command_text
+
     steps = tool.action.steps if isinstance(tool.action, PlanAction) else ()
     return ProjectTool(
         tool.name, file.path, "\n".join(command_text(step.command) for step in steps)

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
-from tools.formats import read as read_tools
-from tools.formats.findings import few
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.sources.codex_config import PROJECT_FILES
-from tools.sources.plan_checks import check_plan
 from tools.storage import read_regular
-from tools.yamltext import MAX_BYTES, DocumentError, parse
+from tools.yamltext import MAX_BYTES
 
 EXTENSIONS = (".json", ".yaml", ".yml")
 SEVERAL = ".toml"
@@ -137,6 +134,10 @@ class ToolFiles:
         if scope is Scope.LOCAL and not self._trusted(path, digest):
             # Without a signature it is read again: what is trusted may change, too.
             return _Reading((), problems=(ToolProblem(path, _CHANGED),))
+        # Most people have no tool file, and the formats and the engine take long to import.
+        from tools.formats.findings import few
+        from tools.sources.plan_checks import check_plan
+
         origin = Origin(Source.CUSTOM, "", scope, path, digest=digest)
         try:
             definitions, problems = self._tools_in(data, origin)
@@ -168,10 +169,14 @@ class ToolFiles:
             from tools.formats import codex
 
             return codex.read(data, origin, profile=self.profile)
-        return read_tools(data, origin)
+        from tools.formats import read
+
+        return read(data, origin)
 
     def _refused(self, data: bytes, path: Path) -> list[ToolProblem]:
         """Say of an unusable file that its name would be refused too: all mistakes at once."""
+        from tools.yamltext import DocumentError, parse
+
         try:
             document = parse(data, path)
         except DocumentError:

@@ -54,6 +54,11 @@ class State(StrEnum):
     FAILED = "failed"
     ENDED = "ended"
 
+    @property
+    def is_starting(self) -> bool:
+        """True until it is known for the first time whether the server can be used."""
+        return self is State.STARTING
+
 
 @dataclass(frozen=True, slots=True)
 class Host:

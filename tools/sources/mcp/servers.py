@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.actions import McpAction
 from tools.definition import (
@@ -29,27 +30,30 @@ from tools.definition import (
 )
 from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
-from tools.engine.service import Service, ServiceSpec
-from tools.formats.problems import ToolProblem
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
-from tools.sources.mcp import sdk
-from tools.sources.mcp.accepted import Review, ToolReviews
-from tools.sources.mcp.catalog import definitions, resource_tool
-from tools.sources.mcp.config import ServerConfig
-from tools.sources.mcp.connection import Connection, Host, State
-from tools.sources.mcp.files import Configured
-from tools.sources.mcp.log import ServerLog
+
+if TYPE_CHECKING:
+    from tools.engine.service import Service
+    from tools.formats.problems import ToolProblem
+    from tools.sources.mcp import sdk
+    from tools.sources.mcp.accepted import Review, ToolReviews
+    from tools.sources.mcp.config import ServerConfig
+    from tools.sources.mcp.connection import Connection
+    from tools.sources.mcp.files import Configured
+    from tools.sources.mcp.log import ServerLog
 
 WAIT_S = 5.0
 """How long a message of the chat waits for servers that are still starting, in seconds."""
 
 CHANGED = "its description or schema has changed: see /mcp"
 
-Elicit: TypeAlias = Callable[[str, sdk.Elicitation], Awaitable[sdk.ElicitationAnswer]]
+Elicit: TypeAlias = "Callable[[str, sdk.Elicitation], Awaitable[sdk.ElicitationAnswer]]"
 
 
 async def _decline(server: str, question: sdk.Elicitation) -> sdk.ElicitationAnswer:
+    from tools.sources.mcp import sdk
+
     return sdk.ElicitationAnswer("decline")
 
 
@@ -77,16 +81,7 @@ class McpServers:
     ) -> None:
         self._configured = configured
         self._surroundings = surroundings
-        self._host = Host(
-            start=self._start_program,
-            http=self._open_address,
-            tell=lambda text: self.tell(text),
-            changed=self._note_change,
-            elicit=lambda server, question: self.elicit(server, question),
-            root_uri=surroundings.root.as_uri(),
-        )
         self._http = http
-        self._reviews = ToolReviews(lambda text: self.tell(text))
         self._told_odd: dict[str, tuple[str, ...]] = {}
         self._told_problems: tuple[ToolProblem, ...] = ()
         self._definitions: list[ToolDefinition] | None = None
@@ -173,8 +168,24 @@ class McpServers:
             raise ToolError(f"There is no MCP server {name!r}; there are: {known}.")
         return self.connections[name]
 
+    @cached_property
+    def _reviews(self) -> ToolReviews:
+        from tools.sources.mcp.accepted import ToolReviews
+
+        return ToolReviews(lambda text: self.tell(text))
+
     def _connect(self, config: ServerConfig) -> None:
-        self.connections[config.name] = connection = Connection(config, self._host)
+        from tools.sources.mcp.connection import Connection, Host
+
+        host = Host(
+            start=self._start_program,
+            http=self._open_address,
+            tell=lambda text: self.tell(text),
+            changed=self._note_change,
+            elicit=lambda server, question: self.elicit(server, question),
+            root_uri=self._surroundings.root.as_uri(),
+        )
+        self.connections[config.name] = connection = Connection(config, host)
         connection.start()
         self._note_change()
 
@@ -187,12 +198,17 @@ class McpServers:
         self._note_change()
 
     def _starting(self) -> list[Connection]:
-        return [c for c in self.connections.values() if c.state is State.STARTING]
+        return [c for c in self.connections.values() if c.state.is_starting]
 
     def _note_change(self) -> None:
         self._definitions = None
 
     def _make_definitions(self) -> list[ToolDefinition]:
+        if not self.connections:
+            return []
+        from tools.sources.mcp.catalog import definitions, resource_tool
+        from tools.sources.mcp.connection import State
+
         made: list[ToolDefinition] = []
         taken: set[str] = set()
         for name in sorted(self.connections):
@@ -230,6 +246,8 @@ class McpServers:
     def _start_program(self, config: ServerConfig, log: ServerLog) -> Service:
         """Start the program of a server, which the person configured or trusted. Raises
         ProcessStartError."""
+        from tools.engine.service import Service, ServiceSpec
+
         around = self._surroundings
         cwd = around.root / Path(config.cwd).expanduser() if config.cwd else around.root
         call, grant = self._permitted(config)
