@@ -26,10 +26,10 @@ from tools.permissions.trust import (
 )
 from tools.sources.codex_config import PROJECT_FILES, user_config
 from tools.sources.files import SEVERAL, tool_places
-from tools.sources.mcp.files import Configured, read_configured
 
 if TYPE_CHECKING:
     from tools.engine.isolation.choice import Isolation
+    from tools.sources.mcp.files import Configured
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: TrustReport | None) -> Settings:
@@ -135,6 +135,8 @@ def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path
 
 def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
     """Return the MCP servers that are configured now; those of the project only while trusted."""
+    from tools.sources.mcp.files import Configured, read_configured
+
     if not settings.mcp_enabled:
         return Configured()
     project = trust.root if trust.level.runs else None

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tools.confinement import IsolationSettings
-from tools.hook_settings import HookSettings
-from tools.permissions.mode import Mode
-from tools.permissions.rules import Rule, Verdict
-
 if TYPE_CHECKING:
+    from tools.confinement import IsolationSettings
+    from tools.hook_settings import HookSettings
+    from tools.permissions.mode import Mode
+    from tools.permissions.rules import Rule, Verdict
     from tools.registry import ToolSettings
 
 

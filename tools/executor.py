@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from tools.actions import BuiltinAction, McpAction
 from tools.builtin.command_paths import guarded
 from tools.builtin.command_secrets import named_secrets, secrets_of_values
-from tools.builtin.kit import Builtin, Services
 from tools.definition import (
     EffectKind,
     Invocation,
@@ -41,14 +40,15 @@ from tools.events import (
     Emit,
 )
 from tools.files.workspace import FileProblem
-from tools.hooks import HookRunner
 from tools.permissions.gate import Decision, Denial, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
-from tools.registry import ToolRegistry
 from tools.schema import check_arguments, parse_arguments
 
 if TYPE_CHECKING:
+    from tools.builtin.kit import Builtin, Services
     from tools.engine.run import Observe
+    from tools.hooks import HookRunner
+    from tools.registry import ToolRegistry
 
 NOT_RUN = "Not run: the user refused an earlier call of this message. Nothing was done."
 STOPPED_BEFORE = "Not run: the user interrupted before it started. Nothing was done."

@@ -7,17 +7,19 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.actions import PlanAction
-from tools.definition import ResolvedCall
 from tools.engine.expressions import condition
 from tools.engine.predefined import predefined_values
-from tools.engine.results import StepResult
 from tools.engine.surroundings import system_temp
 from tools.engine.template import Names, Placeholder, Value, parse
 from tools.engine.values import Values
 from tools.formats.references import PREDEFINED
+
+if TYPE_CHECKING:
+    from tools.actions import PlanAction
+    from tools.definition import ResolvedCall
+    from tools.engine.results import StepResult
 
 _VARIABLE_NAME = re.compile(r"(?<![${])\{([A-Za-z_]\w*)\}", re.ASCII)
 

@@ -20,10 +20,8 @@ from tools.engine.hazards import (
 from tools.engine.plan import PlanError, order_steps
 from tools.engine.template import Names, TemplateError, parse, parse_argv
 from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
-from tools.engine.template_windows import compile_pwsh
 from tools.formats.problems import ToolProblem
 from tools.formats.references import PREDEFINED
-from tools.sources.tool_text import ToolText, before
 from tools.yamltext import KeyPath
 
 _Found: TypeAlias = tuple[KeyPath, str]
@@ -48,6 +46,7 @@ class PlanCheck:
         `data` is the file. What is wrong with the plan is not said again.
         """
         from tools.sources.argument_checks import argument_warnings
+        from tools.sources.tool_text import ToolText, before
 
         source = ToolText.of(self.tool, data)
         found = argument_warnings(self.tool, source)
@@ -149,6 +148,8 @@ def _compile(command: Command, names: Names, escape: Mapping[str, bool | None]) 
         case Shell(kind, text, placeholders=True) if kind in SHELLS:
             return compile_shell(text, names, kind=kind, escape=escape)
         case Shell("pwsh" | "powershell", text, placeholders=True):
+            from tools.engine.template_windows import compile_pwsh
+
             return windows_hazards(compile_pwsh(text, names, escape).template)
         case Shell("cmd", text, placeholders=True):
             return windows_hazards(parse(text, names))
@@ -168,6 +169,8 @@ def _escape(action: PlanAction) -> Mapping[str, bool | None]:
 def _placed(definition: ToolDefinition, found: list[_Found], data: bytes) -> list[ToolProblem]:
     if not found:
         return []
+    from tools.sources.tool_text import ToolText
+
     source = ToolText.of(definition, data)
     problems = []
     for where, message in found:
