@@ -152,10 +152,10 @@ class Port:
     def commands(self) -> Sequence[tuple[str, str]]:
         """The slash commands."""
         from agent.mcp_chat import prompt_commands
-        from agent.slash import COMMANDS
+        from agent.slash import offered
 
         prompts = [] if self.chat is None else prompt_commands(self.chat.servers)
-        return [(command.name, command.help) for command in COMMANDS] + prompts
+        return offered() + prompts
 
     def goodbye(self) -> str:
         """The way back into this session."""

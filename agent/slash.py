@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent import user_commands
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
+from prompts import load
 from tools.definition import ToolError
+from tools.engine.output import sanitize
 from tools.files.versions import VersionsError
 from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
@@ -55,7 +59,7 @@ async def run(chat: Chat, text: str) -> str:
         return await _prompt(chat, name, rest)
     command = find(name)
     if command is None:
-        return f"There is no command /{name}{_near(name)}. /help lists them."
+        return await _own(chat, name.lower(), rest.strip())
     try:
         return await command.handler(chat, rest.strip())
     except VersionsError as error:
@@ -70,11 +74,24 @@ def find(name: str) -> SlashCommand | None:
     return next((c for c in COMMANDS if name in (c.name, *c.aliases)), None)
 
 
-def _near(name: str) -> str:
-    from difflib import get_close_matches
+def offered() -> list[tuple[str, str]]:
+    """Return name and help of opta's commands and the person's own."""
+    return [(command.name, command.help) for command in COMMANDS] + _own_commands()
 
-    near = get_close_matches(name.lower(), [command.name for command in COMMANDS], 1)
-    return f" (did you mean /{near[0]}?)" if near else ""
+
+def _own_commands() -> list[tuple[str, str]]:
+    return [(name, sanitize(says)) for name, says in user_commands.listed() if find(name) is None]
+
+
+async def _own(chat: Chat, name: str, rest: str) -> str:
+    """Send the text of a command of the person's own as their message."""
+    command = user_commands.find(name)
+    if command is None:
+        near = get_close_matches(name, [known for known, _ in offered()], 1)
+        meant = f" (did you mean /{near[0]}?)" if near else ""
+        return f"There is no command /{name}{meant}. /help lists them."
+    await chat.say(command.message(rest))
+    return ""
 
 
 async def _prompt(chat: Chat, name: str, rest: str) -> str:
@@ -91,17 +108,24 @@ async def _prompt(chat: Chat, name: str, rest: str) -> str:
 
 
 async def _help(chat: Chat, _: str) -> str:
-    width = max(len(f"/{c.name} {c.arguments}".rstrip()) for c in COMMANDS)
-    lines = [f"{f'/{c.name} {c.arguments}'.rstrip():<{width}}  {c.help}" for c in COMMANDS]
+    listed = [(f"/{c.name} {c.arguments}".rstrip(), c.help) for c in COMMANDS]
+    listed += [(f"/{name}", says) for name, says in _own_commands()]
+    width = max(len(typed) for typed, _ in listed)
+    lines = [f"{typed:<{width}}  {says}" for typed, says in listed]
     keys = [
-        "!command      run a command yourself; the model sees its output with your next message",
-        "@path         give the model a file with your message; @server:uri a resource of MCP",
+        "!command      run a command yourself; your next message takes its output along",
+        "@path         hand over a file with your message; @server:uri: one of MCP",
         "Alt-Enter     new line (also Ctrl-J)      Ctrl-G   write in your editor",
         f"Shift-Tab     next mode: {', '.join(Mode)}",
         "Up, Ctrl-R    earlier messages            Esc, Ctrl-C  stop the model",
         "Ctrl-D        leave",
     ]
     return "\n".join([*lines, "", *keys])
+
+
+async def _init(chat: Chat, rest: str) -> str:
+    await chat.say("\n\n".join(filter(None, [load("init"), rest])), typed=rest)
+    return ""
 
 
 async def _tools(chat: Chat, rest: str) -> str:
@@ -235,14 +259,12 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "tools",
         "list tools with their cost, switch them on and off",
         _tools,
-        "[list|enable|disable|info|tokens|usage]",
+        "[info|tokens|…]",
     ),
-    SlashCommand(
-        "mcp", "show MCP servers and their tools", _mcp, "[NAME|list tools|accept|restart]"
-    ),
+    SlashCommand("mcp", "show MCP servers and their tools", _mcp, "[NAME|accept|…]"),
     SlashCommand("model", "show the model, or use another", _model, "[NAME]"),
     SlashCommand(
-        "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|allow|…]"
+        "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|…]"
     ),
     SlashCommand("clear", "start over with an empty conversation", _clear, aliases=("new",)),
     SlashCommand("compact", "summarise the conversation to make room", _compact, "[what to keep]"),
@@ -251,5 +273,6 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
     SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),
+    SlashCommand("init", "let the model write AGENTS.md for this project", _init, "[what to say]"),
     SlashCommand("exit", "leave; the session can be resumed", _exit, aliases=("quit",)),
 )

@@ -243,6 +243,53 @@ def test_failures_are_one_sentence_and_a_next_step():
         assert terminal.wait_exit() == 0
 
 
+def own_command(name, text):
+    directory = Path.home().parent / "config" / "opta" / "commands"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{name}.md").write_text(text)
+
+
+def test_a_command_of_ones_own_is_offered_and_sends_its_text():
+    own_command("review", "---\ndescription: look for mistakes\n---\nReview @$1 for $ARGUMENTS.\n")
+    own_command("help", "never meant instead of opta's own")
+    Path("soup.py").write_text("the secret of soup")
+    with ModelServer([say("Reviewed.")]) as server, chat(server, rows=50) as terminal:
+        terminal.type("/rev")
+        terminal.wait("look for mistakes")
+        terminal.send("Tab")
+        enter(terminal, " soup.py too salty")
+        terminal.wait("Review @soup.py for soup.py too salty.")
+        terminal.wait("Reviewed.")
+        sent = server.sent_messages[-1]["content"]
+        assert "Review @soup.py for soup.py too salty." in sent
+        assert "the secret of soup" in sent
+        enter(terminal, "/help")
+        terminal.wait(lambda screen: "/review" in screen and "look for mistakes" in screen)
+        assert len(server.requests) == 1
+
+
+def test_a_command_of_ones_own_that_is_broken_says_where():
+    own_command("bad", "---\ndescription: [\n---\nText")
+    own_command("nothing", "\n")
+    with ModelServer() as server, chat(server, columns=200) as terminal:
+        enter(terminal, "/bad")
+        terminal.wait("commands/bad.md:3:1: ")
+        enter(terminal, "/nothing")
+        terminal.wait("commands/nothing.md is empty.")
+        enter(terminal, "/nix")
+        terminal.wait("There is no command /nix")
+        assert not server.requests
+
+
+def test_init_asks_the_model_for_an_agents_md():
+    with ModelServer([say("Written.")]) as server, chat(server) as terminal:
+        enter(terminal, "/init in German")
+        terminal.wait("Written.")
+        sent = server.sent_messages[-1]["content"]
+        assert "Write AGENTS.md" in sent
+        assert sent.rstrip().endswith("in German")
+
+
 def test_every_slash_command_is_offered_at_once():
     with ModelServer() as server, chat(server, rows=40) as terminal:
         terminal.type("/")
@@ -264,7 +311,9 @@ def test_a_file_with_a_blank_in_its_name_is_completed_and_goes_along():
 def test_slash_commands_answer():
     with ModelServer([say("answer 0"), say("answer 1")]) as server, chat(server) as terminal:
         enter(terminal, "/help")
-        terminal.wait("/permissions")
+        terminal.wait("Ctrl-D        leave")
+        shown = terminal.scrollback().split("> /help\n\n")[1].splitlines()
+        assert all(line[0] in "/!@ASUC>" for line in shown[:-1] if line), "a line was wrapped"
         enter(terminal, "one")
         terminal.wait("answer 0")
         enter(terminal, "/cost")

@@ -57,6 +57,7 @@ LAYERS = (
         "agent.settings_values",
         "agent.settings_edit",
         "agent.instructions",
+        "agent.user_commands",
     ),
     ("agent.model", "agent.conversation", "agent.tokens"),
     ("agent.retry",),
