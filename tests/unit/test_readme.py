@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli import opta
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,6 +28,21 @@ def test_the_readme_names_commands_for_the_tests_and_the_type_check_that_make_kn
         ["make", "--dry-run", "check"], cwd=ROOT, capture_output=True, text=True, timeout=30
     )
     assert "mypy" in check.stdout
+
+
+def test_the_tool_of_the_readme_works_and_costs_what_the_readme_says():
+    readme = (ROOT / "README.md").read_text()
+    example = re.search(r"```json\n(\{\n  \"name\": \"deploy\".*?)```", readme, re.DOTALL)
+    listing = re.search(r"^\$ opta tools\n(.*?)```", readme, re.DOTALL | re.MULTILINE)
+    assert example
+    assert listing
+    tool = Path(".opta/tools/deploy.json")
+    tool.parent.mkdir(parents=True)
+    tool.write_text(example[1])
+    printed = opta("tools", "--trust")
+    shown = [line for line in listing[1].splitlines() if line not in ("", "…")]
+    assert [line for line in shown if line not in printed.stdout.splitlines()] == []
+    assert "Problems:" not in printed.stdout
 
 
 def test_every_link_of_the_documents_leads_somewhere():
