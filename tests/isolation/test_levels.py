@@ -185,6 +185,45 @@ async def test_what_a_command_made_against_the_rules_is_taken_back_and_told_to_t
     assert (aside / "config.yml").read_text() == "x\n"
 
 
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+async def test_r27_what_is_obeyed_is_taken_back_in_any_directory(bench, needs, backend):
+    needs(backend)
+    made = bench(backend=backend)
+    (made.root / "sub").mkdir()
+    result = await made.call(
+        "run_command",
+        command="mkdir -p new/.vscode new/plain sub/.git/hooks; echo x > sub/.envrc; "
+        "echo x > new/.vscode/tasks.json; echo x > new/a.code-workspace; touch new/plain/file",
+    )
+    for gone in ("sub/.envrc", "new/.vscode", "new/a.code-workspace"):
+        assert not (made.root / gone).exists(), result.text
+        assert list((made.root / gone).parent.glob(f"{(made.root / gone).name}.refused-*"))
+        assert f"The command made {made.root / gone}" in result.text
+    assert (made.root / "new/plain/file").exists()
+    assert (made.root / "sub/.git/hooks").exists()
+
+
+async def test_r27_what_stands_in_any_directory_is_kept(bench, needs):
+    needs("bubblewrap")
+    made = bench()
+    (made.root / "sub").mkdir()
+    (made.root / "sub/.envrc").write_text("as it was")
+    result = await made.call("run_command", command="echo x > sub/.envrc")
+    assert "Permission denied" in result.text
+    assert "The command made" not in result.text
+    assert (made.root / "sub/.envrc").read_text() == "as it was"
+
+
+async def test_r27_a_workspace_file_of_an_editor_is_kept(bench, needs):
+    needs("bubblewrap")
+    made = bench()
+    file = made.root / "all.code-workspace"
+    file.write_text("as it was")
+    result = await made.call("run_command", command="echo x > all.code-workspace")
+    assert "Read-only file system" in result.text
+    assert file.read_text() == "as it was"
+
+
 # What definitions ask for
 
 

@@ -229,7 +229,7 @@ def protected_names() -> tuple[str, ...]:
 
 def is_protected(name: str) -> bool:
     """Tell whether a folded name alone makes `protection` ask."""
-    return name in _PROTECTED_DIRECTORIES or name in _PROTECTED_FILES
+    return name in _PROTECTED_DIRECTORIES or _PROTECTED_NAME.match(name) is not None
 
 
 def secret_places() -> Iterator[Path]:

@@ -92,7 +92,7 @@ def _found_in(top: Path) -> Iterator[tuple[Path, bool]]:
                 continue
             if holds_secret(name):
                 yield Path(entry.path), True
-            elif is_protected(name) and directory != str(top):
+            elif is_protected(name):
                 yield from ((path, False) for path in _kept_of(Path(entry.path)))
             elif entry.is_dir() and name not in _NOT_ENTERED:
                 pending.append(entry.path)

@@ -7,10 +7,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 from tools.confinement import Backend, Confinement, Level, Walls
 from tools.engine.isolation.guard import Guard
 from tools.engine.isolation.request import Request
+from tools.files.paths import folded_name
+from tools.files.protected import is_protected
 
 
 class Entered:
@@ -66,7 +69,10 @@ class Entered:
         from tools.engine.isolation.wrap import in_sandbox
 
         walls = confinement.survey(confinement.writable, confinement.readable)
-        self._guard = Guard(walls.guarded)
+        self._guard = Guard(
+            walls.guarded, _obeyed(walls),
+            lambda: _obeyed(confinement.survey(confinement.writable, confinement.readable)),
+        )  # fmt: skip
         if confinement.level is Level.CONTAINER:
             self._contain(request, confinement, walls)
             return
@@ -97,6 +103,12 @@ class Entered:
             variables=_own_variables(request.env), options=[*limits, *options, *preserved],
         )  # fmt: skip
         self._stops.callback(container.remove, (engine,), name, dict(os.environ))
+
+
+def _obeyed(walls: Walls) -> list[Path]:
+    """Return the files that something runs or obeys; some of them are hidden, for secrets."""
+    hidden = (path for path in walls.hidden if is_protected(folded_name(path.name)))
+    return [*walls.read_only, *hidden]
 
 
 def _own_variables(env: Mapping[str, str]) -> list[str]:
