@@ -185,7 +185,7 @@ def resume_newest(
     try:
         return resume(path, cwd, tell=tell, redact=redact)
     except SessionInUse:
-        older = next((s for s in summaries(cwd) if s.answered and not _in_use(s.path)), None)
+        older = next((s for s in summaries(cwd) if s.answered and not in_use(s.path)), None)
         way = (
             f"To go on with an older one: opta --resume {older.id} ({older.title}). "
             if older
@@ -285,7 +285,8 @@ def new_id(created: float) -> str:
     return f"{when}-{''.join(secrets.choice(_ALPHABET) for _ in range(4))}"
 
 
-def _in_use(path: Path) -> bool:
+def in_use(path: Path) -> bool:
+    """Tell whether another opta has a session open."""
     try:
         file = AppendFile(path, create=False)
     except StorageError:

@@ -152,6 +152,11 @@ def _restore(args: argparse.Namespace, out: TextIO) -> int:
     info = session.load(path).info
     if info is None:
         raise SessionError(f"The session {path.stem} does not say which directory it worked in.")
+    if session.in_use(path):
+        way = "/undo" if args.undoing else "/redo"
+        raise SessionError(
+            f"The session {path.stem} is open in another opta. Type {way} there, or close it."
+        )
     workspace = Workspace(Path(info.cwd))
     history = FileHistory(workspace, PermissionGate(RuleSet((), workspace.root), None))
 

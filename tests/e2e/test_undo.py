@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from tests.support.cli import OPTA, connected, opta
@@ -43,6 +44,61 @@ def test_a_turn_is_taken_back_and_put_again_in_the_chat_and_the_model_is_told():
         assert "Took back what “change my notes” changed" in said
         assert "To reverse it" not in said
         assert said.index("Took back") < said.index("Put again") < said.index("what now?")
+
+
+@needs_tmux
+def test_undo_typed_while_a_turn_runs_waits_for_it_and_takes_it_back():
+    notes = Path("notes.txt")
+    notes.write_text("before\n")
+    command = "echo half > notes.txt; until test -e go; do sleep 0.05; done; echo all > notes.txt"
+    with (
+        ModelServer([call("run_command", command=command), say("All changed.")]) as server,
+        Terminal([*OPTA, *connected(server), SKIP]) as terminal,
+    ):
+        terminal.wait("skip permissions")
+        terminal.type("change my notes")
+        terminal.send("Enter")
+        terminal.wait(lambda s: notes.read_text() == "half\n")
+        terminal.type("/undo")
+        terminal.send("Enter")
+        by_hand = opta("sessions", "undo")
+        assert by_hand.returncode == 1
+        assert "is open in another opta" in by_hand.stderr
+        assert notes.read_text() == "half\n"
+        Path("go").touch()
+        terminal.wait("To reverse it: /redo")
+        assert notes.read_text() == "before\n"
+
+
+def test_r47_a_kill_while_files_are_kept_leaves_undo_sound():
+    """Killed before, in or after the look at the files: each start knows whole turns or none."""
+    for number in range(60):
+        Path(f"f{number}").write_text(f"before {number}\n" * 2000)
+    command = "for f in f*; do echo after > $f; done; rm f1; echo new > made"
+    for delay_s in (0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
+        before = {path.name: path.read_text() for path in Path.cwd().glob("f*")}
+        with ModelServer([call("run_command", command=command), say("done")]) as server:
+            started = subprocess.Popen(
+                [*OPTA, "-p", "go", SKIP, *connected(server)], stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                started.wait(delay_s)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+        after = {path.name: path.read_text() for path in Path.cwd().glob("f*")}
+        done = opta("sessions", "undo")
+        assert "Traceback" not in done.stderr
+        now = {path.name: path.read_text() for path in Path.cwd().glob("f*")}
+        # All of a turn that was kept is taken back, and nothing of one that was not.
+        assert now == (before if done.returncode == 0 else after), (delay_s, done.stdout)
+    # What was kept before the kills still works.
+    with ModelServer([call("run_command", command="echo last > f2"), say("done")]) as server:
+        kept = Path("f2").read_text()
+        assert opta("-p", "go", SKIP, server=server).returncode == 0
+    assert opta("sessions", "undo").returncode == 0
+    assert Path("f2").read_text() == kept
 
 
 def test_a_batch_run_is_taken_back_by_hand():
