@@ -181,3 +181,31 @@ async def test_the_question_says_which_part_and_why(tmp_path, line, reason):
     project = Project(tmp_path, answer=Choice.NO, builtins=BUILTINS)
     await project.call("run_command", command=line)
     assert [request.reason for request in project.person.asked] == [reason]
+
+
+USING = {
+    "alias": "name: outer\ndescription: d\ntype: alias\nbase-tool: inner\ndefault-parameters: {}\n",
+    "step": "name: outer\ndescription: d\nsteps:\n  - name: a\n    use-tool: inner\n",
+}
+
+
+@pytest.mark.parametrize("kind", USING)
+async def test_an_answer_for_a_tool_ends_when_a_tool_that_it_uses_changes(tmp_path, kind):
+    project = Project(tmp_path, answer=Choice.SESSION)
+    project.tools.mkdir(parents=True)
+
+    async def run(text):
+        (project.tools / "inner.yaml").write_text(
+            f"name: inner\ndescription: d\nbash: echo {text}\n"
+        )
+        (project.tools / "outer.yaml").write_text(USING[kind])
+        project.registry.refresh()
+        assert project.registry.find("outer"), project.registry.problems
+        result = await project.call("outer")
+        assert text in result.text
+        return len(project.person.asked)
+
+    assert await run("one") == 1
+    assert await run("one") == 1
+    assert await run("changed") == 2, "what runs now was never allowed"
+    assert await run("changed") == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -269,7 +270,8 @@ class _Table:
         `reads` are what its commands read beside its effects.
         """
         tools = (call.tool, *invocation.uses)
-        found = next(filter(None, map(self._of_tool, tools)), None)
+        found = self._of_definition(call.tool, invocation)
+        found = found or next(filter(None, map(self._of_tool, tools)), None)
         doubtful: Rule | None = None
         for effect in (*invocation.effects, *reads):
             found = found or self._of_kind(effect) or self._of_value(effect)
@@ -290,7 +292,8 @@ class _Table:
 
         `of_parts` returns the rule for a command whose directory is known.
         """
-        whole = self._of_tool(call.tool) or self._of_base(call.tool, invocation)
+        whole = self._of_definition(call.tool, invocation) or self._of_tool(call.tool)
+        whole = whole or self._of_base(call.tool, invocation)
         if whole is not None and invocation.hazards and whole.text in _MODEST:
             # The tag says how little the tool does, which these values may change (X10, X88).
             whole = None
@@ -321,10 +324,11 @@ class _Table:
         of_base = [used for used in invocation.uses if not isinstance(used.action, AliasAction)]
         return self._of_tags(of_base[0]) if of_base else None
 
+    def _of_definition(self, tool: ToolDefinition, invocation: Invocation) -> Rule | None:
+        """Return the rule that an answer made for exactly this tool, and the tools it uses."""
+        return self.definitions.get((tool.name, _digest(tool, invocation.uses)))
+
     def _of_tool(self, tool: ToolDefinition) -> Rule | None:
-        defined = (tool.name, tool.digest[:DIGEST_CHARS])
-        if defined in self.definitions:
-            return self.definitions[defined]
         names = (tool.name, tool.wire_name, f"custom.{tool.name}", f"custom_{tool.name}")
         for name in names if tool.origin.source is Source.CUSTOM else names[:2]:
             if name in self.names:
@@ -407,17 +411,25 @@ def suggest_rules(
     if None in texts:
         return ()
     unique = dict.fromkeys(text for text in texts if text is not None)
-    rules = (_allow_rule(text, call.tool) for text in unique)
+    rules = (_allow_rule(text, call.tool, invocation.uses) for text in unique)
     found = tuple(rule for rule in rules if rule is not None)
     return found if len(found) == len(unique) else ()
 
 
-def _allow_rule(text: str, tool: ToolDefinition) -> Rule | None:
+def _digest(tool: ToolDefinition, uses: Iterable[ToolDefinition]) -> str:
+    """Return what stands for a tool with all that it runs: another tool's change is its own."""
+    digests = [tool.digest, *sorted({used.digest for used in uses} - {tool.digest})]
+    if len(digests) > 1:
+        digests = [hashlib.sha256("\n".join(digests).encode()).hexdigest()]
+    return digests[0][:DIGEST_CHARS]
+
+
+def _allow_rule(text: str, tool: ToolDefinition, uses: Iterable[ToolDefinition]) -> Rule | None:
     try:
         rule = parse_rule(Verdict.ALLOW, text, "your answer")
     except RuleError:
         return None
-    return replace(rule, tool_digest=tool.digest[:DIGEST_CHARS]) if text == tool.name else rule
+    return replace(rule, tool_digest=_digest(tool, uses)) if text == tool.name else rule
 
 
 def _suggestion(effect: Effect) -> str | None:
