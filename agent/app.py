@@ -34,6 +34,7 @@ from agent.project import ProjectTrust
 from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
+from agent.team import team_tools
 from agent.tool_use import recent_calls, tool_use
 from agent.undo import FileHistory
 from prompts import load
@@ -65,6 +66,7 @@ from tools.tool_names import refused_name, wire_names
 
 if TYPE_CHECKING:
     from tools.sources.mcp.config import ServerConfig
+    from tools.sources.team.tools import TeamTools
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -113,6 +115,7 @@ def build_registry(
     settings: Settings,
     session_tools: Iterable[Builtin] = (),
     load_served: Callable[[], list[ToolDefinition]] = list,
+    team: TeamTools | None = None,
 ) -> ToolRegistry:
     """Make the registry of all tools; no tool file is read yet.
 
@@ -147,6 +150,7 @@ def build_registry(
         save_switch,
         load_served,
         Deferral(find_tools.definition(), partial(recent_calls, trust.root), _measure(settings)),
+        team.load if team is not None else lambda: ([], []),
     )
 
 
@@ -171,14 +175,13 @@ def build_chat(
     """
     root = trust.root
     settings = _settings(trust, options)
-    environment = child_environment(os.environ, secrets=[settings.api_key_env])
     gate = _gate(root, settings, approver)
+    environment = child_environment(os.environ, secrets=settings.secret_variables)
     around = Surroundings(root, environment, gate)
     servers = McpServers(partial(mcp_configured, trust, settings), around, _open_address)
-    registry = build_registry(trust, settings, session_tools, servers.definitions)
-    instructions = ProjectInstructions(
-        root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
-    )
+    team = team_tools(settings, gate)
+    registry = build_registry(trust, settings, session_tools, servers.definitions, team)
+    instructions = _instructions(trust)
     finder = FindTools(registry).builtin()
     builtins = {made.definition.name: made for made in (*all_builtins(), finder, *session_tools)}
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
@@ -205,6 +208,7 @@ def build_chat(
             hooks=programs,
             jobs=jobs,
             servers=servers,
+            team=team,
             server_wait_s=WAIT_S if options.kind == CHAT else None,
             check_project=lambda: _check_project(trust, ask_trust),
             begin_session=_session_starter(root, settings, options),
@@ -233,6 +237,12 @@ def _around_calls(
         # Undo and AGENTS.md are the client's own: it works on more than these calls.
         return Hooks(programs=programs)
     return Hooks(files.before_change, instructions.for_paths, programs=programs)
+
+
+def _instructions(trust: ProjectTrust) -> ProjectInstructions:
+    return ProjectInstructions(
+        trust.root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
+    )
 
 
 def _services(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agent import streams
 from agent.app import Options, build_chat
-from agent.chat import Chat
+from agent.chat import Chat, start_sources
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
 from agent.events import Level, TurnEnd
 from agent.loop import TurnOutcome
@@ -67,7 +67,7 @@ class _Job:
 
     async def run(self) -> int:
         started = time.monotonic()
-        self.chat.servers.start()
+        start_sources(self.chat)
         turn = asyncio.ensure_future(self.chat.say(self.prompt))
         cancel_on_signals(turn)
         try:

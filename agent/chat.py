@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.compaction import Compactor
 from agent.context import MessageContext
@@ -37,6 +37,9 @@ from tools.executor import ToolExecutor
 from tools.hooks import HookRunner
 from tools.sources.mcp.servers import McpServers
 
+if TYPE_CHECKING:
+    from tools.sources.team.tools import TeamTools
+
 DECISIONS_KEPT = 20
 
 Tell: TypeAlias = Callable[[Notice], None]
@@ -65,6 +68,7 @@ class Parts:
     system: str
     tools_command: Callable[[Callable[[], Form]], ToolsCommand]
     servers: McpServers
+    team: TeamTools | None
     server_wait_s: float | None
     prices: Prices = field(default_factory=Prices)
     warnings: tuple[str, ...] = ()
@@ -74,7 +78,7 @@ class Chat:
     """A conversation that is recorded, shown and steered.
 
     Events go to the journal first, then to the front end set with `show_on` (R47). `decisions`
-    are the last ones of the gate, in words.
+    are the last ones of the gate, in words. `in_turn` tells whether a turn runs.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -87,6 +91,7 @@ class Chat:
         self.registry = parts.executor.registry
         self.registry.on_load = lambda names: self.emit(ToolsLoaded(names))
         self.servers = parts.servers
+        self.team = parts.team
         self.server_wait_s = parts.server_wait_s
         self.tools = parts.tools_command(lambda: form_of(self.model_name))
         self.jobs = parts.jobs
@@ -96,6 +101,7 @@ class Chat:
         self._parts = parts
         self._show: Emit = lambda event: None
         self._model: ModelClient | None = None
+        self.in_turn = False
         self.session = parts.begin_session(self.model_name, self._tell)
 
     def show_on(self, show: Emit) -> None:
@@ -135,6 +141,8 @@ class Chat:
         """Look at the project and the tool files again, and tell what changed (R25, X16)."""
         told = await self._parts.check_project()
         self.servers.reconfigure()
+        if self.team is not None:
+            self.team.look_again()
         for line in filter(None, [told, *self.registry.refresh()]):
             self.notice(line, Level.WARNING)
 
@@ -168,6 +176,7 @@ class Chat:
             given=given,
         )
         self._parts.files.begin(self.session.id, text)
+        self.in_turn = True
         try:
             self.last_outcome = await run_turn(
                 UserMessage(text, context),
@@ -179,6 +188,7 @@ class Chat:
                 standing=self._parts.context.standing,
             )
         finally:
+            self.in_turn = False
             self._parts.files.end()
         summary = _turn_summary(self.last_outcome, self.conversation.usage, self.prices)
         await self._parts.hooks.stopped(summary, self.emit)
@@ -250,6 +260,8 @@ class Chat:
             self.notice(f"{stopped} job{'s' * (stopped > 1)} in the background stopped")
         await self._parts.files.aclose()
         await self.servers.close()
+        if self.team is not None:
+            await self.team.close()
         self.session.journal.close()
         if self._model is not None:
             await self._model.aclose()
@@ -279,6 +291,21 @@ class Chat:
         self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
         self.last_outcome = replace(failed(error), unusable=True)
         return self.last_outcome
+
+
+def start_sources(chat: Chat) -> None:
+    """Begin to connect to MCP servers and to ask the team's; nothing waits for either."""
+    chat.servers.start()
+    if chat.team is None:
+        return
+
+    def changed() -> None:
+        # What a turn began with, it ends with; `look_again` tells before the next one.
+        if not chat.in_turn:
+            chat.tell_problems()
+
+    chat.team.changed = changed
+    chat.team.start()
 
 
 def _turn_summary(outcome: TurnOutcome, usage: Usage, prices: Prices) -> JsonObject:

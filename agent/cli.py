@@ -37,6 +37,7 @@ COMMANDS = {
     "permissions": Command(
         "agent.permissions_command", "show and change permission rules, check a command"
     ),
+    "team": Command("agent.team_command", "tools your team shares: status, sync, accept, serve"),
     "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export, undo and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),

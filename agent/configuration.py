@@ -145,5 +145,5 @@ def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
         (Scope.GLOBAL, storage.global_dir() / "config.yml"),
     ]
     return read_configured(
-        project, own, os.environ, secrets=[settings.api_key_env], holds=trust.holds
+        project, own, os.environ, secrets=settings.secret_variables, holds=trust.holds
     )

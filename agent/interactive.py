@@ -167,6 +167,7 @@ class Port:
         return self.chat
 
     def _open(self, chat: Chat, opened: Callable[[Chat], None]) -> None:
+        from agent.chat import start_sources
         from agent.ui.elicitation import answer_for_server
 
         try:
@@ -176,7 +177,7 @@ class Port:
         else:
             self.chat = chat
             chat.servers.elicit = partial(answer_for_server, self.repl)
-            chat.servers.start()
+            start_sources(chat)
             self._ready.set()
             self.repl.refresh()
 

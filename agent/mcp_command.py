@@ -230,7 +230,7 @@ async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:
     from tools.sources.mcp.servers import McpServers, Surroundings
 
     settings = read_settings(root, {}, trusted=None)
-    environment = child_environment(os.environ, secrets=[settings.api_key_env])
+    environment = child_environment(os.environ, secrets=settings.secret_variables)
     around = Surroundings(root, environment, PermissionGate(RuleSet(settings.rules, root)))
     servers = McpServers(lambda: Configured({config.name: config}), around, open_address)
     servers.tell = lambda text: _tell(text)

@@ -21,6 +21,7 @@ from agent.session import SessionError
 from agent.settings import SettingsError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
 from agent.settings_values import Settings
+from agent.team import team_tools
 from tools import storage
 from tools.builtin.kit import Services
 from tools.builtin.run_command import prepare, tool
@@ -132,6 +133,7 @@ def _check(args: argparse.Namespace, root: Path, out: TextIO) -> int:
         gate = _gate(
             settings.rules, root, default=settings.default_verdict, mode=settings.mode
         )  # fmt: skip
+        team_tools(settings, gate)
     whole, parts = check_command(gate, line, root)
     if args.format == "json":
         found = {**_finding_json(whole), "commands": [_finding_json(part) for part in parts]}

@@ -90,7 +90,7 @@ class RedactedStream:
 def configured_secrets(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the secrets that opta itself was given: keys, headers, passwords in addresses."""
     found = [settings.api_key, *header_secrets(settings.headers), *environment_secrets(environ)]
-    found += address_secrets(settings.base_url)
+    found += [*address_secrets(settings.base_url), environ.get(settings.teams.token_env, "")]
     stripped = dict.fromkeys(secret.strip() for secret in found)
     return tuple(secret for secret in stripped if len(secret) >= SHORTEST_SECRET)
 

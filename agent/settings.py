@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from agent.settings_keys import (
     from_override,
     nearest_key,
 )
-from agent.settings_values import Settings
+from agent.settings_values import Settings, TeamSettings
 from tools import storage
 from tools.confinement import IsolationSettings, Sandboxing
 from tools.hook_settings import HookSettings
@@ -42,6 +43,9 @@ _RULE_KEYS = {
     "permissions.ask": Verdict.ASK,
     "permissions.allow": Verdict.ALLOW,
 }
+_MANAGED_RANK = 1
+"""The rank of the managed file: layers are counted from it."""
+
 _TAG_KEYS = {"auto_deny": Verdict.DENY, "auto_approve": Verdict.ALLOW}
 
 
@@ -148,12 +152,18 @@ class _FileReader:
                 continue
             if name == "tools":
                 self._read_tools(value, path)
-            elif name in ("permissions", "mcp"):
-                self._need_mapping(value, path)
-                for sub, inner in value.items():
-                    self._read_key(f"{name}.{sub}", inner, (*path, sub))
+            elif name in ("permissions", "mcp", "teams"):
+                self._read_group(name, value, path)
             else:
                 self._read_key(name, value, path)
+
+    def _read_group(self, name: str, value: Any, path: tuple[str, ...]) -> None:
+        self._need_mapping(value, path)
+        for sub, inner in value.items():
+            full = f"{name}.{sub}"
+            is_group = any(key.startswith(f"{full}.") for key in KEYS)
+            read = self._read_group if is_group and inner is not None else self._read_key
+            read(full, inner, (*path, sub))
 
     def _read_key(self, name: str, value: Any, path: tuple[str, ...]) -> None:
         key = KEYS.get(name)
@@ -336,11 +346,11 @@ def _overrides(texts: Iterable[str]) -> _Layer:
 
 def _merge(layers: Iterable[_Layer]) -> dict[str, _Value]:
     found: dict[str, _Value] = {}
-    for rank, layer in enumerate(layers, 1):
-        enforced = found["enforce"].value if "enforce" in found else ()
+    for rank, layer in enumerate(layers, _MANAGED_RANK):
         for name, value in layer.values.items():
-            if layer.place != "managed" and name in enforced:
-                said = f"{value.source}: {name} is ignored: {found['enforce'].source} enforces it"
+            enforcer = "" if layer.place == "managed" else _enforcer(name, found)
+            if enforcer:
+                said = f"{value.source}: {name} is ignored: {enforcer} enforces it"
                 layer.warnings.append(said)
             elif layer.place == "project" and _raises(name, value, found):
                 said = f"{value.source}: {name} is ignored: a project may not raise it"
@@ -348,6 +358,15 @@ def _merge(layers: Iterable[_Layer]) -> dict[str, _Value]:
             else:
                 found[name] = _Value(value.value, value.source, rank)
     return found
+
+
+def _enforcer(name: str, found: Mapping[str, _Value]) -> str:
+    """Say where the machine's owner keeps anyone from setting `name`, or nothing (E152)."""
+    enforce, team = found.get("enforce"), found.get("teams.enabled")
+    if enforce is not None and name in enforce.value:
+        return enforce.source
+    managed = team is not None and team.rank == _MANAGED_RANK
+    return team.source if team is not None and managed and name.startswith("teams.") else ""
 
 
 def _raises(name: str, value: _Value, found: Mapping[str, _Value]) -> bool:
@@ -384,12 +403,30 @@ def _hooks(values: dict[str, _Value], layers: list[_Layer], root: Path) -> HookS
     return collect_hooks(found, plain, root)
 
 
+def _value_of(values: dict[str, _Value], name: str) -> Any:
+    return values[name].value if name in values else KEYS[name].default
+
+
+def _team(values: dict[str, _Value]) -> TeamSettings:
+    get = partial(_value_of, values)
+    return TeamSettings(
+        enabled=get("teams.enabled"),
+        shared_tools=get("teams.features.sharedTools"),
+        url=get("teams.url"),
+        org=get("teams.org"),
+        directory=get("teams.directory"),
+        revision=get("teams.revision"),
+        token_env=get("teams.tokenEnv"),
+        refresh_s=get("teams.refresh"),
+        timeout_s=get("teams.timeout"),
+        place=values["teams.enabled"].source if "teams.enabled" in values else "",
+    )
+
+
 def _settings(
     values: dict[str, _Value], layers: list[_Layer], environ: Mapping[str, str], root: Path
 ) -> Settings:
-    def get(name: str) -> Any:
-        return values[name].value if name in values else KEYS[name].default
-
+    get = partial(_value_of, values)
     switches = {
         name.removeprefix("tools."): found.value
         for name, found in values.items()
@@ -436,6 +473,7 @@ def _settings(
         tool_budget=get("tools.tokenBudget"),
         mcp_enabled=get("mcp.enabled"),
         max_mcp_tools=get("mcp.maxTools"),
+        teams=_team(values),
         config_home=get("config_home"),
         config_file=get("config_file"),
         profile=get("profile"),

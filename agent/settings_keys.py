@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -25,6 +25,7 @@ class Kind(StrEnum):
     CHOICE = "one of"
     RULES = "a list of permission rules"
     NAMES = "a list of names of settings"
+    PATH = "a path, absolute or beginning with ~"
     PATHS = "a list of paths, absolute or beginning with ~"
     MAPPING = "a mapping"
     WORDS = "a list of a program and its arguments"
@@ -38,6 +39,7 @@ class Key:
 
     `file` False means that no settings file may hold it; `project` False that a project's file
     may not (R26): it is ignored there, with a notice. A project may lower a `limit`, not raise it.
+    What may not be an `override` cannot be given with `--config` either.
     """
 
     name: str
@@ -51,11 +53,17 @@ class Key:
     project: bool = True
     managed_only: bool = False
     limit: bool = False
+    override: bool = True
 
     @property
     def allowed(self) -> str:
         """What the value may be, in words."""
         return f"one of {', '.join(self.choices)}" if self.choices else self.kind.value
+
+
+def _of_team(*keys: Key) -> tuple[Key, ...]:
+    """Return keys that count only in the person's own file and in the managed one (E151)."""
+    return tuple(replace(key, project=False, override=False) for key in keys)
 
 
 _ALL = (
@@ -192,6 +200,20 @@ _ALL = (
     Key("mcpServers", Kind.MAPPING, {}, "MCP servers: see mcp.md"),
     Key("mcp.enabled", Kind.SWITCH, True, "connect to the configured MCP servers"),
     Key("mcp.maxTools", Kind.INTEGER, 100, "tools of MCP servers in every request"),
+    *_of_team(
+        Key("teams.enabled", Kind.SWITCH, False, "belong to a team: see team.md"),
+        Key("teams.features.sharedTools", Kind.SWITCH, False, "use the tools it shares"),
+        Key("teams.url", Kind.URL, "", "the team's server, https://"),
+        Key("teams.org", Kind.TEXT, "", "the organisation there"),
+        Key("teams.directory", Kind.PATH, "", "a directory of tool files instead of a server"),
+        Key("teams.revision", Kind.TEXT, "", "the commit to read them at, a whole id"),
+        Key(
+            "teams.tokenEnv", Kind.TEXT, "OPTA_TEAM_TOKEN",
+            "environment variable that holds the token for the server",
+        ),
+        Key("teams.refresh", Kind.INTEGER, 300, "seconds after which the server is asked again"),
+        Key("teams.timeout", Kind.INTEGER, 15, "seconds a request to it may take"),
+    ),
     Key(
         "config_home", Kind.TEXT, "", "directory whose config.toml has custom tools of Codex",
         flag="--config-home", file=False,
@@ -237,7 +259,7 @@ def from_override(text: str) -> tuple[Key, Any]:
     """
     name, equals, written = (part.strip() for part in text.partition("="))
     key = KEYS.get(name)
-    if not equals or key is None or not key.file or key.managed_only:
+    if not equals or key is None or not key.file or key.managed_only or not key.override:
         near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
         hint = f" Did you mean {near}?" if near and near != name else ""
         raise ValueError(f"must be KEY=VALUE of a setting.{hint}")
@@ -340,6 +362,8 @@ def _text_fits(key: Key, text: str) -> bool:
     match key.kind:
         case Kind.TEXT:
             return bool(text) and text.isprintable()
+        case Kind.PATH:
+            return _is_path(text)
         case Kind.URL:
             return text.isprintable() and _is_url(text)
         case _:

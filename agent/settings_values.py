@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class TeamSettings:
+    """What the settings say of a team (E151). `place` is where it was turned on."""
+
+    enabled: bool = False
+    shared_tools: bool = False
+    url: str = ""
+    org: str = ""
+    directory: str = ""
+    revision: str = ""
+    token_env: str = ""
+    refresh_s: int = 0
+    timeout_s: int = 0
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a run. `source()` tells where a value came from; sizes are in tokens.
 
@@ -53,11 +69,17 @@ class Settings:
     tool_budget: int
     mcp_enabled: bool
     max_mcp_tools: int
+    teams: TeamSettings
     config_home: str
     config_file: str
     profile: str
     warnings: tuple[str, ...]
     sources: Mapping[str, str] = field(repr=False)
+
+    @property
+    def secret_variables(self) -> tuple[str, ...]:
+        """Environment variables with opta's own keys: no child gets them (R38)."""
+        return (self.api_key_env, self.teams.token_env)
 
     def source(self, key: str) -> str:
         """Return where the value of `key` (`model`, `tools.git`, …) was set."""

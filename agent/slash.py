@@ -169,6 +169,9 @@ def _permissions_overview(chat: Chat) -> str:
     lines = [f"Mode: {chat.gate.mode}"]
     if chat.gate.skip_permissions:
         lines.append("Questions are skipped: --dangerously-skip-permissions")
+    allowlist = chat.gate.allowlist()
+    if allowlist is not None:
+        lines.append(f"Commands that {allowlist.owner} allows: {allowlist.shown}")
     lines += ["Rules:", *(rules or ["  none: reads in this directory are allowed, the rest asks"])]
     lines += [
         "",
@@ -177,6 +180,13 @@ def _permissions_overview(chat: Chat) -> str:
         "/permissions why                   what decided the last calls",
     ]
     return "\n".join(lines)
+
+
+async def _team(chat: Chat, rest: str) -> str:
+    from agent.team_chat import run_team
+
+    await chat.look_again()
+    return await run_team(chat, rest.split())
 
 
 async def _mcp(chat: Chat, rest: str) -> str:
@@ -262,6 +272,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "[info|tokens|…]",
     ),
     SlashCommand("mcp", "show MCP servers and their tools", _mcp, "[NAME|accept|…]"),
+    SlashCommand("team", "show the team's tools, use what changed", _team, "[accept|sync]"),
     SlashCommand("model", "show the model, or use another", _model, "[NAME]"),
     SlashCommand(
         "permissions", "show the mode and the rules, add rules", _permissions, "[why|mode|…]"

@@ -77,7 +77,7 @@ def make_executor(
         builtins,
         Services(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
-            child_environment(os.environ, secrets=[settings.api_key_env]),
+            child_environment(os.environ, secrets=settings.secret_variables),
             isolation=isolation_of(store.root, settings),
             masker=Masker(configured_secrets(settings, os.environ), REDACTED),
         ),

@@ -11,6 +11,7 @@ from agent.configuration import read_settings
 from agent.errors import UserError
 from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags
 from agent.project import project_root, trust_in
+from agent.team import team_tools
 from tools.commands import tools as command
 from tools.cost import form_of
 from tools.engine.output import visible
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         sys.stderr.write(f"opta: {visible(text)}\n")
     tools = build_tools_command(
         root,
-        build_registry(trust, settings),
+        build_registry(trust, settings, team=team_tools(settings)),
         settings,
         lambda: form_of(settings.model),
         called="opta tools",

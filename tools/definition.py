@@ -58,7 +58,7 @@ class Origin:
     """Where a definition was read.
 
     `path` and `line` (1-based) are None for tools that no file defines; `digest` is the sha256 of
-    the file's bytes, to which trust is bound.
+    the file's bytes, to which trust is bound. `enforced` tools of a team cannot be switched off.
     """
 
     source: Source
@@ -67,6 +67,7 @@ class Origin:
     path: Path | None = None
     line: int | None = None
     digest: str = ""
+    enforced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -66,13 +66,15 @@ class ToolRegistry:
         save_switch: Callable[[str, bool], Path | None],
         load_served: Callable[[], list[ToolDefinition]] = list,
         deferral: Deferral | None = None,
+        load_team: Callable[[], tuple[list[ToolDefinition], list[ToolProblem]]] = lambda: ([], []),
     ) -> None:
         """Make a registry.
 
         `load_custom` returns definitions in the order of precedence, nearest scope first.
         `save_switch` stores a switch for later runs, returns the file and may raise OSError.
-        `load_served` returns the tools that MCP servers offer now. Without a `deferral` tools over
-        a limit are off.
+        `load_served` returns the tools that MCP servers offer now, `load_team` those of the team,
+        which come before custom ones of the same name (E42). Without a `deferral` tools over a
+        limit are off.
         """
         self._builtins = sorted(builtins, key=lambda tool: tool.name)
         self._deferral = deferral
@@ -83,6 +85,7 @@ class ToolRegistry:
         self.on_load: Callable[[tuple[str, ...]], None] = lambda names: None
         self._load_custom = load_custom
         self._load_served = load_served
+        self._load_team = load_team
         self._served: list[ToolDefinition] = []
         self._settings = settings
         self._switches = dict(settings.switches)
@@ -149,11 +152,14 @@ class ToolRegistry:
     def switch(self, name: str, on: bool) -> ToolEntry:
         """Turn a tool on or off, now and for later runs (X56). Raises KeyError, OSError.
 
-        The returned entry may still be off: a switch does not lift the limit on custom tools.
+        The returned entry may still be off: a switch does not lift the limit on custom tools. Nor
+        does it turn off what a team enforces (E152): then nothing is saved.
         """
         entry = self.find(name)
         if entry is None:
             raise KeyError(name)
+        if entry.definition.origin.enforced:
+            return entry
         definition = entry.definition
         self.saved_in = self._save_switch(definition.name, on)
         self._switches[definition.name] = on
@@ -199,7 +205,9 @@ class ToolRegistry:
             self._load()
 
     def _load(self) -> None:
-        loaded = self._load_custom() if self._settings.load_custom else ([], [])
+        definitions, problems = self._load_custom() if self._settings.load_custom else ([], [])
+        of_team, team_problems = self._load_team()
+        loaded = ([*of_team, *definitions], [*team_problems, *problems])
         served = self._load_served()
         if loaded == self._loaded and served == self._served:
             return
@@ -237,6 +245,7 @@ class ToolRegistry:
         on.sort(key=lambda tool: late.get(tool.name, 0))
         self._wire = tuple(tool.wire for tool in on)
         problems = [*self._file_problems, *_limit_warnings(over, deferred=finds)]
+        problems += _overruled(custom, self._switches)
         if len(custom) > MANY_TOOLS:
             problems.append(_many_tools(len(custom)))
         # Warnings about all tools together have no path and come last.
@@ -250,6 +259,9 @@ class ToolRegistry:
     ) -> dict[str, str]:
         """Return the names of the tools that a limit keeps out of requests, with the reason."""
         settings, ranking = self._settings, self._ranking
+        # What a team enforces no setting of a person's limits (E152).
+        enforced = [entry.definition for entry in custom if entry.definition.origin.enforced]
+        custom = [entry for entry in custom if not entry.definition.origin.enforced]
         over = over_number(custom, settings.max_custom, "custom tools", ranking)
         over |= over_number(served, settings.max_served, "MCP tools", ranking)
         if self._deferral is None:
@@ -259,6 +271,7 @@ class ToolRegistry:
             entry.definition for entry in builtins
             if entry.enabled and _name(entry) not in self._offered
         ]  # fmt: skip
+        fixed += enforced
         fixed.append(_telling(self._deferral.finder, [e.definition for e in (*served, *custom)]))
         others = [
             entry.definition for entry in (*custom, *served)
@@ -288,6 +301,8 @@ class ToolRegistry:
     def _entry(self, tool: ToolDefinition) -> ToolEntry:
         if tool.unavailable:
             return ToolEntry(tool, False, f"unavailable: {tool.unavailable}")
+        if tool.origin.enforced:
+            return ToolEntry(tool, True)
         switch = self._switches.get(tool.name)
         if switch is not None:
             return ToolEntry(tool, switch, "" if switch else "disabled in the settings")
@@ -296,6 +311,15 @@ class ToolRegistry:
         return ToolEntry(
             tool, False, "disabled in its file" if tool.origin.path else "off by default"
         )
+
+
+def _overruled(entries: Iterable[ToolEntry], switches: Mapping[str, bool]) -> Iterator[ToolProblem]:
+    """Tell of the tools that settings turn off in vain (E152)."""
+    for entry in entries:
+        tool = entry.definition
+        if tool.origin.enforced and switches.get(tool.name) is False:
+            told = f"tools.{tool.name}.enabled: false is ignored: your team enforces it"
+            yield ToolProblem(tool.origin.path, told, warning=True)
 
 
 def _name(entry: ToolEntry) -> str:

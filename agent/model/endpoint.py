@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from agent.model.base import FailureKind, ModelError
 from agent.model.failures import Target, no_key
 from agent.model.options import ModelOptions
 from agent.redaction import address_secrets, environment_secrets, header_secrets
+from tools.hosts import is_loopback
 
 MIN_SECRET_CHARACTERS = 8
 """What is shorter is no secret but a stand-in for servers that want any key (`none`, `ollama`)."""
@@ -97,14 +97,6 @@ class Endpoint:
                 next_step="Copy the key again into OPENAI_API_KEY.",
             )
         return headers
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _is_address(url: str) -> bool:

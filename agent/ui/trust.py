@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from agent.ui.ansi import Colour, detect, paint
 from agent.ui.menu import Option
@@ -12,6 +13,9 @@ from agent.ui.select import select
 from agent.ui.wrap import wrap
 from tools.engine.output import has_unseen, visible
 from tools.permissions.trust import ProjectFile, Trust, TrustReport
+
+if TYPE_CHECKING:
+    from tools.sources.team.tools import Waiting
 
 SHOWN_INSTRUCTIONS = 40
 """How many lines of AGENTS.md are shown: it tells the model something, it runs nothing."""
@@ -56,8 +60,33 @@ def describe(report: TrustReport, changed: str, columns: int, colour: Colour) ->
         lines += [(_diff_style(line), f"  {line}") for line in changed.rstrip("\n").split("\n")]
     else:
         lines += _contents(report)
-    everything = [report.instructions, changed, *(file.text for file in report.files)]
-    if any(has_unseen(text) for text in everything):
+    return painted(
+        lines, [report.instructions, changed, *(file.text for file in report.files)],
+        columns, colour,
+    )  # fmt: skip
+
+
+def describe_waiting(team: str, waiting: Sequence[Waiting], columns: int, colour: Colour) -> str:
+    """Return what a team wants to be used, by content: new files whole, changed ones as a diff."""
+    from tools.files.diffs import unified_diff
+
+    lines: list[tuple[str, str]] = []
+    for one in waiting:
+        lines.append(("bold", f"team {team}: {one.title}, {one.file.path}:"))
+        if one.before is None:
+            lines += [("", f"    {line}") for line in one.file.text.rstrip("\n").split("\n")]
+        else:
+            changed = unified_diff(one.before, one.file.text, one.file.path)
+            lines += [(_diff_style(line), f"  {line}") for line in changed.split("\n")]
+    return painted(lines, [one.file.text for one in waiting], columns, colour)
+
+
+def painted(
+    lines: Sequence[tuple[str, str]], texts: Iterable[str], columns: int, colour: Colour
+) -> str:
+    """Return styled lines for the terminal, with a warning if `texts` hold what nobody sees."""
+    lines = list(lines)
+    if any(has_unseen(text) for text in texts):
         lines.append(("bold red", "! it holds invisible characters, shown as escapes above"))
     return "\n".join(
         paint(piece, style, colour)

@@ -181,7 +181,10 @@ def custom(name, source=Source.CUSTOM, **options):
     return ToolDefinition(
         name, f"{name} does a thing", {"type": "object", "properties": {"x": {"type": "string"}}},
         PlanAction((Step(name, Shell("sh", "true")),)),
-        Origin(source, "opta-json", Scope.LOCAL, Path(f"/{name}.json")), **options,
+        Origin(
+            source, "opta-json", Scope.LOCAL, Path(f"/{name}.json"),
+            enforced=source is Source.TEAMS,
+        ), **options,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ PACKAGES = ("prompts", "tools", "agent")
 LAYERS = (
     ("prompts",),
     ("tools.actions", "tools.confinement", "tools.hook_settings"),
-    ("tools.definition", "tools.storage", "tools.yamltext"),
+    ("tools.definition", "tools.hosts", "tools.storage", "tools.yamltext"),
     ("tools.events", "tools.cost"),
     ("tools.formats",),
     ("tools.files.paths", "tools.files.protected"),
@@ -66,9 +66,9 @@ LAYERS = (
     ("agent.journal", "agent.session", "agent.context", "agent.undo"),
     ("agent.tool_use",),
     ("agent.ui",),
-    ("agent.configuration", "agent.project"),
+    ("agent.configuration", "agent.project", "agent.team"),
     ("agent.chat",),
-    ("agent.mcp_chat",),
+    ("agent.mcp_chat", "agent.team_chat"),
     ("agent.slash",),
     ("agent.spec_loop",),
     ("agent.ui.loop_view",),
@@ -83,6 +83,7 @@ LAYERS = (
     ("agent.doctor", "agent.doctor_command"),
     ("agent.serving",),
     ("agent.mcp_command",),
+    ("agent.team_command",),
     ("agent.help_command",),
     ("agent.loop_report", "agent.loop_run"),
     ("agent.loop_command",),
@@ -154,6 +155,7 @@ TALKS_TO_TERMINAL = {
     "agent.sessions_command": "opta sessions",
     "agent.mcp_command": "opta mcp",
     "agent.serving.command": "opta mcp serve",
+    "agent.team_command": "opta team",
     "agent.tool_command": "opta tool",
     "agent.tools_command": "opta tools",
     "tools.commands": "the same things by hand",
@@ -164,6 +166,7 @@ USES_NETWORK = {
     "agent.serving.http": "listens on loopback, for clients with the token",
     "tools.sources.mcp.http": "servers that have an address",
     "tools.sources.mcp.login": "logins to them",
+    "tools.sources.team.http": "the team's server",
 }
 
 HEAVY = {

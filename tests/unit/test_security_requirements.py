@@ -11,11 +11,6 @@ import pytest
 TESTS = Path(__file__).parents[1]
 REQUIREMENTS = range(1, 49)
 
-NOT_YET = {
-    28: "there are no team tools yet",
-}
-"""Requirements of parts that do not exist, and so can break nothing."""
-
 
 def numbers(text: str) -> set[int]:
     """Return the requirements that the names of the tests in `text` claim."""
@@ -35,9 +30,8 @@ def test_names_are_read():
 
 @pytest.mark.parametrize("number", REQUIREMENTS, ids="R{}".format)
 def test_each_requirement_has_a_test_of_its_number(number):
-    assert (number in named()) or number in NOT_YET, f"no test is named test_r{number}_…"
+    assert number in named(), f"no test is named test_r{number}_…"
 
 
-def test_only_requirements_are_named_and_what_does_not_exist_is_not():
+def test_only_requirements_are_named():
     assert named() <= set(REQUIREMENTS)
-    assert not named() & set(NOT_YET)

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from tools.commands.usage import KnownTool, ToolUse, usage_data, usage_rows, usage_view
 from tools.cost import CostMeter, Form, list_tokens
-from tools.definition import JsonObject, Source
+from tools.definition import JsonObject
 from tools.engine.output import visible
 from tools.formats.problems import shown_path
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
@@ -49,6 +49,7 @@ class ToolRow:
     reason: str = ""
     declared: int | None = None
     deferred: bool = False
+    enforced: bool = False
 
 
 def badge(source: str) -> str:
@@ -103,6 +104,8 @@ def _list_line(row: ToolRow, show_costs: bool) -> str:
         line += f" ~{row.tokens} tokens"
         if row.declared is not None:
             line += f" (declared {row.declared})"
+    if row.enforced:
+        line += " (enforced)"
     if row.reason:
         line += f" ({row.reason})"
     return line.rstrip()
@@ -136,6 +139,7 @@ def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any]) -> 
         f"Description: {visible(description)}",
         f"Source: {badge(row.source)}",
         f"Enabled: {'Yes' if row.enabled else 'No'}",
+        *(["Enforced: Yes (by your team; it cannot be disabled)"] if row.enforced else []),
         *([f"Reason: {row.reason}"] if row.reason else []),
         f"Token Cost: ~{row.tokens} tokens{declared}", "",
         "Parameters:",
@@ -266,7 +270,7 @@ class ToolsCommand:
         if entry.enabled is on and not entry.deferred:
             text = f"Tool already {word}: {visible(name)}"
             return Answer(text, _state(name, on, changed=False))
-        if not on and entry.definition.origin.source is Source.TEAMS:
+        if not on and entry.definition.origin.enforced:
             reason = "enforced by enterprise policy"
             return _failed("enforced", name, f"Cannot disable tool: {name} ({reason})")
         try:
@@ -293,13 +297,13 @@ def _row(entry: ToolEntry, tokens: int) -> ToolRow:
     tool = entry.definition
     return ToolRow(
         tool.name, tool.origin.source.value, tokens, entry.enabled, entry.reason,
-        tool.declared_token_cost, entry.deferred,
+        tool.declared_token_cost, entry.deferred, tool.origin.enforced,
     )  # fmt: skip
 
 
 def _known(entry: ToolEntry, tokens: int) -> KnownTool:
     tool = entry.definition
-    removable = entry.enabled and tool.origin.source is not Source.TEAMS
+    removable = entry.enabled and not tool.origin.enforced
     return KnownTool(tool.name, tool.wire_name, tokens, removable)
 
 

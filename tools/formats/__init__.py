@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tools.definition import Origin, ToolDefinition
 from tools.formats.findings import Findings, kind_of
 from tools.formats.problems import ToolFileError, ToolProblem
+from tools.formats.team_keys import take_team_keys
 from tools.yamltext import Document, DocumentError, parse
 
 CODEX = "codex"
@@ -34,8 +36,10 @@ def read(data: bytes, origin: Origin) -> tuple[list[ToolDefinition], list[ToolPr
     elif "custom_tools" in content:
         findings.error(("custom_tools",), "Codex tools are read from config.toml only")
     findings.raise_errors()
-    tools, warnings = _read_shape(document, content, origin)
-    return tools, [*mended, *warnings]
+    content, origin = take_team_keys(findings, content, (), origin)
+    findings.raise_errors()
+    tools, warnings = _read_shape(replace(document, data=content), content, origin)
+    return tools, [*mended, *findings.warnings, *warnings]
 
 
 def _parse(data: bytes, path: Path) -> tuple[Document, list[ToolProblem]]:

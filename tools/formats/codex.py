@@ -23,6 +23,7 @@ from tools.formats.fields import Key, Kind, read_fields, table
 from tools.formats.findings import Findings, few, kind_of
 from tools.formats.json_schema import NO_PARAMETERS, check_parameters
 from tools.formats.problems import ToolFileError, ToolProblem
+from tools.formats.team_keys import take_team_keys
 from tools.formats.toml_positions import key_positions
 from tools.yamltext import Document, DocumentError, KeyPath, decode
 
@@ -220,6 +221,8 @@ def _plain(value: Any, depth: int = 0) -> Any:
 def _read_tool(
     findings: Findings, name: str, data: object, where: KeyPath, origin: Origin
 ) -> Iterator[ToolDefinition]:
+    if isinstance(data, dict):
+        data, origin = take_team_keys(findings, data, where, origin)
     given = read_fields(findings, data, KEYS, where)
     command = None
     if "command" in given:

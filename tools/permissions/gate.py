@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from tools.confinement import Level
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
+from tools.permissions.allowlist import Allowlist
 from tools.permissions.command_check import UNKNOWN
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
@@ -72,7 +73,8 @@ class PermissionGate:
         `approver` None means that nobody can answer. `default` holds where no rule and no mode
         speaks. `remember` stores an "always" rule for later
         runs and may raise OSError or StorageError: the answer then holds for this session, and
-        `tell` is told, which a front end sets.
+        `tell` is told, which a front end sets. `allowlist` gives the commands that the team
+        allows, if it says so; a call of any tool is held to them.
         """
         self.rules = rules
         self.approver = approver
@@ -81,6 +83,7 @@ class PermissionGate:
         self.default = default
         self.unanswered = 0
         self.tell: Callable[[str], None] = lambda text: None
+        self.allowlist: Callable[[], Allowlist | None] = lambda: None
         self._remember = remember
         self._asking = asyncio.Lock()
 
@@ -147,6 +150,10 @@ class PermissionGate:
     ) -> Decision | None:
         if judgement is not None and judgement.verdict is Verdict.DENY:
             return _denied_by_rule(judgement.rule)
+        allowlist = self.allowlist()
+        part = "" if allowlist is None else allowlist.refused(invocation, self.rules.root)
+        if allowlist is not None and part:
+            return _denied_by_allowlist(allowlist, part)
         if self.mode is Mode.PLAN and not self.rules.only_reads(invocation):
             return Decision(
                 by="plan mode", denial=Denial.MODE,
@@ -274,6 +281,15 @@ def _denied_by_rule(rule: Rule) -> Decision:
         by=f"rule {rule.text} ({rule.origin})", denial=Denial.RULE,
         message=f"Permission denied by the rule {rule.text} ({rule.origin}). Nothing was done. "
         "Do not try another way to do the same; go on without it or say what is needed.",
+    )  # fmt: skip
+
+
+def _denied_by_allowlist(allowlist: Allowlist, part: str) -> Decision:
+    return Decision(
+        by=f"the allowlist of {allowlist.owner}", denial=Denial.RULE,
+        message=f"Permission denied: {allowlist.owner} does not allow the command `{part}`, only "
+        f"{allowlist.shown}. Nothing was done. Do not try another way to do the same; go on "
+        "without it or say what is needed.",
     )  # fmt: skip
 
 

@@ -113,6 +113,11 @@ class RuleSet:
         for rule in rules:
             self.add(rule)
 
+    @property
+    def root(self) -> Path:
+        """The real path of the workspace."""
+        return self._root
+
     def __iter__(self) -> Iterator[Rule]:
         """Yield the rules in the order they were added."""
         return iter(self._rules)

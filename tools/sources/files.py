@@ -134,23 +134,15 @@ class ToolFiles:
         if scope is Scope.LOCAL and not self._trusted(path, digest):
             # Without a signature it is read again: what is trusted may change, too.
             return _Reading((), problems=(ToolProblem(path, _CHANGED),))
-        # Most people have no tool file, and the formats and the engine take long to import.
         from tools.formats.findings import few
-        from tools.sources.plan_checks import check_plan
 
         origin = Origin(Source.CUSTOM, "", scope, path, digest=digest)
         try:
-            definitions, problems = self._tools_in(data, origin)
+            usable, problems = usable_tools(data, origin, self.profile)
         except ToolFileError as error:
             found = [*error.problems, *error.warnings, *self._refused(data, path)]
             found.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
             return _Reading(signature, problems=tuple(few(found, path)))
-        usable = []
-        for definition in definitions:
-            check = check_plan(definition, data)
-            problems += check.problems
-            if not check.problems:
-                usable.append(check.tool)
         return _Reading(
             signature, tuple(usable), tuple(few(problems, path)), self._profiles_in(data, path)
         )
@@ -161,17 +153,6 @@ class ToolFiles:
         from tools.formats import codex
 
         return codex.profile_names(data, path)
-
-    def _tools_in(
-        self, data: bytes, origin: Origin
-    ) -> tuple[list[ToolDefinition], list[ToolProblem]]:
-        if origin.path is not None and origin.path.suffix == SEVERAL:
-            from tools.formats import codex
-
-            return codex.read(data, origin, profile=self.profile)
-        from tools.formats import read
-
-        return read(data, origin)
 
     def _refused(self, data: bytes, path: Path) -> list[ToolProblem]:
         """Say of an unusable file that its name would be refused too: all mistakes at once."""
@@ -187,6 +168,32 @@ class ToolFiles:
             return []
         line, column = document.position(("name",))
         return [ToolProblem(path, refusal, line, column, "$.name", "choose another name")]
+
+
+def usable_tools(
+    data: bytes, origin: Origin, profile: str = ""
+) -> tuple[list[ToolDefinition], list[ToolProblem]]:
+    """Return the tools in a file that can be used, and what is wrong with it and its other tools.
+
+    `origin.path` says by its extension how to read. Raises ToolFileError where none can be used.
+    """
+    # Most people have no tool file, and the formats and the engine take long to import.
+    from tools import formats
+    from tools.sources.plan_checks import check_plan
+
+    if origin.path is not None and origin.path.suffix == SEVERAL:
+        from tools.formats import codex
+
+        definitions, problems = codex.read(data, origin, profile=profile)
+    else:
+        definitions, problems = formats.read(data, origin)
+    usable = []
+    for definition in definitions:
+        check = check_plan(definition, data)
+        problems += check.problems
+        if not check.problems:
+            usable.append(check.tool)
+    return usable, problems
 
 
 def _scan(place: Path) -> Iterator[tuple[str, _Signature]]:

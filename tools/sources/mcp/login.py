@@ -1,20 +1,18 @@
 """Logins to MCP servers by OAuth: where tokens are kept, and how a person logs in.
 
-Tokens are in the system's keyring where the package `keyring` is installed and works, else in a
-0600 file of opta's own. A chat never opens a browser by itself: only `opta mcp login` does.
+A chat never opens a browser by itself: only `opta mcp login` does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tools import storage
+from tools.sources.credentials import Credentials
 from tools.sources.mcp.config import ServerConfig
 
 LOGIN_S = 300.0
@@ -40,7 +38,9 @@ class TokenStore:
     """Keeps what belongs to the login at one server; the form the SDK asks for."""
 
     def __init__(self, config: ServerConfig) -> None:
-        self._identity = config.identity[:32]
+        identity = config.identity[:32]
+        path = storage.state_dir() / "mcp" / "logins" / f"{identity}.json"
+        self._credentials = Credentials(_SERVICE, identity, path)
 
     async def get_tokens(self) -> Any:
         """Return the stored tokens, or None."""
@@ -64,62 +64,29 @@ class TokenStore:
 
     def exists(self) -> bool:
         """Tell whether there is a login."""
-        return "tokens" in self._load()
+        return "tokens" in self._credentials.load()
 
     def forget(self) -> bool:
         """Delete the login; False when there was none."""
-        existed = bool(self._load())
-        self._save({})
+        existed = bool(self._credentials.load())
+        self._credentials.save({})
         return existed
 
     @property
     def place(self) -> str:
         """Where the tokens are, for people."""
-        return "the keyring" if _keyring() is not None else str(self._path())
+        return self._credentials.place
 
     def _read(self, key: str, kind: Any) -> Any:
-        stored = self._load().get(key)
+        stored = self._credentials.load().get(key)
         # What another version wrote counts as no login.
         with suppress(ValueError):
             return None if stored is None else kind.model_validate(stored)
         return None
 
     def _write(self, key: str, value: Any) -> None:
-        self._save(self._load() | {key: value.model_dump(mode="json", exclude_none=True)})
-
-    def _load(self) -> dict[str, Any]:
-        keyring = _keyring()
-        if keyring is not None:
-            text = keyring.get_password(_SERVICE, self._identity)
-        else:
-            text = (storage.read_private(self._path()) or b"").decode("utf-8", "replace")
-        with suppress(ValueError):
-            found = json.loads(text or "{}")
-            return found if isinstance(found, dict) else {}
-        return {}
-
-    def _save(self, data: dict[str, Any]) -> None:
-        text = json.dumps(data)
-        keyring = _keyring()
-        if keyring is not None:
-            keyring.set_password(_SERVICE, self._identity, text)
-        else:
-            storage.write_private(self._path(), text.encode())
-
-    def _path(self) -> Path:
-        return storage.state_dir() / "mcp" / "logins" / f"{self._identity}.json"
-
-
-def _keyring() -> Any:
-    """Return the keyring module where it is installed and has a real place to keep things."""
-    import importlib
-
-    try:
-        keyring = importlib.import_module("keyring")
-        return keyring if keyring.get_keyring().priority >= 1 else None
-    except Exception:
-        # Its backends fail in many ways; each means that there is no keyring.
-        return None
+        data = value.model_dump(mode="json", exclude_none=True)
+        self._credentials.save(self._credentials.load() | {key: data})
 
 
 def stored_login(config: ServerConfig) -> Any:
