@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.instructions import ProjectInstructions, environment_text
-from agent.journal import BY_PERSON
+from agent.messages import BY_PERSON
 from tools.definition import ToolCall, ToolResult
 from tools.events import Emit
 from tools.executor import ToolExecutor

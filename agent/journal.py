@@ -33,7 +33,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import BY_PERSON, AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from agent.redaction import RedactedStream, Redactor
 from tools.definition import JsonObject, Outcome, ToolCall, ToolResult
@@ -42,8 +42,6 @@ from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024
 CHAT, BATCH, SERVED = KINDS = "chat", "batch", "mcp"
-BY_PERSON = "you-"
-"""How the ids of calls begin that the person typed."""
 
 STOPPED_BEFORE = "Not run: opta was stopped before it started. Nothing was done."
 STOPPED_DURING = (

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from tools.definition import ToolCall, ToolResult
 
+BY_PERSON = "you-"
+"""How the ids of calls begin that the person typed."""
+
 
 @dataclass(frozen=True, eq=False)
 class UserMessage:

@@ -117,8 +117,8 @@ async def _help(chat: Chat, _: str) -> str:
         "@path         hand over a file with your message; @server:uri: one of MCP",
         "Alt-Enter     new line (also Ctrl-J)      Ctrl-G   write in your editor",
         f"Shift-Tab     next mode: {', '.join(Mode)}",
-        "Up, Ctrl-R    earlier messages            Esc, Ctrl-C  stop the model",
-        "Ctrl-D        leave",
+        "Up, Ctrl-R    earlier messages            Ctrl-O   show shortened output whole",
+        "Esc, Ctrl-C   stop the model              Ctrl-D   leave",
     ]
     return "\n".join([*lines, "", *keys])
 

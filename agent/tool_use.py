@@ -14,7 +14,8 @@ from typing import TypeGuard
 
 from agent import session
 from agent.errors import UserError
-from agent.journal import BY_PERSON, decode_line
+from agent.journal import decode_line
+from agent.messages import BY_PERSON
 from tools import storage
 from tools.commands.usage import ToolUse
 from tools.definition import JsonObject

@@ -14,12 +14,15 @@ from agent.ui.control import Control
 from agent.ui.questions import Questions
 
 
-def bindings(questions: Questions, control: Control) -> KeyBindings:
+def bindings(
+    questions: Questions, control: Control, show_shortened: Callable[[], None]
+) -> KeyBindings:
     """Return the key bindings of the chat."""
     keys = KeyBindings()
     bind_question(keys, questions.choose, Condition(questions.is_choosing))
     _bind_words(keys, questions)
     _bind_input(keys, control, ~Condition(questions.is_open))
+    keys.add("c-o", filter=~Condition(questions.is_open))(_call(show_shortened))
     return keys
 
 

@@ -15,6 +15,9 @@ from tools.engine.output import sanitize, visible
 SHOWN_LINES = 4
 """How many lines of a result are shown, its first and its last; the model has all of it."""
 
+SHOWN_OWN_LINES = 200
+"""How many lines are shown of what a command printed that the person typed."""
+
 SHOWN_FAILURE_LINES = 10
 """How many lines of a failed call's result are shown, its last."""
 
@@ -99,19 +102,29 @@ def call_line(title: str, result: ToolResult, columns: int, colour: Colour) -> s
 
 
 def call_body(
-    result: ToolResult, columns: int, colour: Colour, *, seen: bool = False, denied: str = ""
+    result: ToolResult,
+    columns: int,
+    colour: Colour,
+    *,
+    seen: bool = False,
+    denied: str = "",
+    most: int | None = SHOWN_LINES,
+    key: str = "",
 ) -> str:
     """Return what is shown below a call's line, possibly nothing.
 
     `seen` says that the person has had the call's diff or command before their eyes already,
-    `denied` why a call that was refused was.
+    `denied` why a call that was refused was. At most about `most` lines of a result are shown,
+    None for all; where some are left out, `key` is said to show them.
     """
+    offer = f" ({key} shows all)" if key else ""
     shown = result.display
     if result.outcome is Outcome.DENIED:
         lines = indent(_one_line(denied), columns, "  ", "  ") if denied else []
         return "\n".join(paint(line, "dim", colour) for line in lines)
     if isinstance(shown, DiffDisplay):
-        return "" if seen else diff(shown, columns, colour, limit=SHOWN_DIFF_LINES)
+        limit = SHOWN_DIFF_LINES if most is not None else None
+        return "" if seen else diff(shown, columns, colour, limit=limit, rest=offer)
     if isinstance(shown, CommandDisplay):
         return "" if seen else command(shown, columns, colour)
     text = shown.text if isinstance(shown, TextDisplay) else ""
@@ -119,12 +132,14 @@ def call_body(
         # What a command printed is what the person wants to see of it.
         text = result.text
     lines = wrap(sanitize(text).strip("\n"), columns - 2) if text.strip() else []
-    rest = f", all in {result.full_output}" if result.full_output else ""
-    if result.success:
-        folded = _folded(lines, SHOWN_LINES // 2, SHOWN_LINES // 2, rest)
+    rest = f", all in {result.full_output}{offer}" if result.full_output else offer
+    if most is None:
+        folded = lines
+    elif result.success:
+        folded = _folded(lines, most // 2, most // 2, rest, columns - 2)
     else:
         # What went wrong is told at the end.
-        folded = _folded(lines, 0, SHOWN_FAILURE_LINES, rest)
+        folded = _folded(lines, 0, max(most, SHOWN_FAILURE_LINES), rest, columns - 2)
     return "\n".join("  " + paint(line, "dim", colour) for line in folded)
 
 
@@ -229,10 +244,11 @@ def _diff_body(lines: list[str], columns: int, colour: Colour) -> list[str]:
     ]
 
 
-def _folded(lines: list[str], first: int, last: int, rest: str) -> list[str]:
+def _folded(lines: list[str], first: int, last: int, rest: str, columns: int) -> list[str]:
     """Return both ends of `lines`, and between them how many are left out."""
     head, left, end = _ends(lines, first, last)
-    return [*head, f"… {left} more lines{rest}", *end] if left else lines
+    mark = wrap(f"… {left} more lines{rest}", columns, words=True)
+    return [*head, *mark, *end] if left else lines
 
 
 def _ends(lines: list[str], first: int, last: int) -> tuple[list[str], int, list[str]]:

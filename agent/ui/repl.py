@@ -30,7 +30,7 @@ from agent.ui.port import ChatPort
 from agent.ui.questions import Questions
 from agent.ui.render import is_shortened
 from agent.ui.screen import Screen
-from agent.ui.transcript import Transcript
+from agent.ui.transcript import SHOW_SHORTENED, Transcript
 from agent.ui.turns import Turns
 from agent.ui.view import View
 from agent.ui.wrap import columns_of, wrap
@@ -69,7 +69,7 @@ class Repl:
         self._history = InputHistory(history) if history else InMemoryHistory()
         self._warm_up = warm_up
         self._colour = ansi.detect()
-        self._transcript = Transcript(self._colour)
+        self._transcript = Transcript(self._colour, key=SHOW_SHORTENED)
         self._activity = Activity()
         self._questions = Questions(self._question_changed)
         self._asking = asyncio.Lock()
@@ -181,7 +181,12 @@ class Repl:
         view = View(
             port, self._transcript, self._activity, self._turns, self._questions, self._control
         )
-        keys = bindings(self._questions, self._control)
+
+        def show_shortened() -> None:
+            self._transcript.show_shortened()
+            self.refresh()
+
+        keys = bindings(self._questions, self._control, show_shortened)
         self._screen = Screen(view, keys, self._control.text, self._questions.words)
 
     def _begin(self, first: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 
@@ -16,6 +17,7 @@ from agent.events import (
     RetryScheduled,
     TurnFinished,
 )
+from agent.messages import BY_PERSON
 from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui import render
 from agent.ui.ansi import Colour, paint
@@ -25,6 +27,12 @@ from tools.definition import CommandDisplay, DiffDisplay, Source, TextDisplay
 from tools.engine.output import ControlStripper, sanitize, visible
 from tools.events import CallDecided, CallFinished, CallOutput
 from tools.permissions.question import PERSON_SAID_NO, PermissionRequest
+
+SHOW_SHORTENED = "Ctrl-O"
+"""The key that shows what was shortened."""
+
+_KEPT_SHORTENED = 20
+"""How many shortened results can be shown whole, the last."""
 
 _KEPT_CHARS = 4096
 """How much of live output and of reasoning is kept to show its end, in characters."""
@@ -49,8 +57,11 @@ class Transcript:
     output of a running call, or the model's reasoning.
     """
 
-    def __init__(self, colour: Colour) -> None:
+    def __init__(self, colour: Colour, *, key: str = "") -> None:
+        """`key` is the one that calls `show_shortened`, none where nobody can press it."""
         self._colour = colour
+        self._key = key
+        self._shortened: deque[CallFinished] = deque(maxlen=_KEPT_SHORTENED)
         self._items: list[tuple[_Kind, Callable[[int], str]]] = []
         self._printed: _Kind | None = None
         self._stripper = ControlStripper()
@@ -60,11 +71,6 @@ class Transcript:
         self._live: dict[str, str] = {}
         self._seen: set[str] = set()
         self._denied: dict[str, str] = {}
-
-    @property
-    def pending(self) -> bool:
-        """True when `take` has something to give."""
-        return bool(self._items)
 
     @property
     def printed(self) -> bool:
@@ -96,7 +102,9 @@ class Transcript:
             case TurnFinished():
                 self._end_answer()
                 self._live.clear()
-                self._put(_Kind.NOTICE, lambda columns: self._turn_end(event, columns))
+                self._put(
+                    _Kind.NOTICE, lambda columns: render.turn_end(event, columns, self._colour)
+                )
 
     def user(self, text: str) -> None:
         """Add what the person said."""
@@ -130,6 +138,14 @@ class Transcript:
     def refused(self, call_id: str, reason: str) -> None:
         """Keep why the person refused a call, to be shown with its end."""
         self._denied[call_id] = f"you: {reason}"
+
+    def show_shortened(self) -> None:
+        """Add the last result that was shortened, whole; the next time the one before it."""
+        if not self._shortened:
+            self.notice("Nothing else was shortened.")
+            return
+        event = self._shortened.pop()
+        self._put(_Kind.CALL, lambda columns: self._call(event, columns, most=None))
 
     def take(self, columns: int) -> str:
         """Return everything new as lines for a terminal of this width, each ended."""
@@ -194,16 +210,31 @@ class Transcript:
         self._seen.discard(event.call.id)
         denied = self._denied.pop(event.call.id, "")
 
+        own = event.call.id.startswith(BY_PERSON)
+        most = render.SHOWN_OWN_LINES if own else render.SHOWN_LINES
+
         def show(columns: int) -> str:
-            title = event.title or event.call.name
-            line = render.call_line(title, event.result, columns, self._colour)
-            body = render.call_body(event.result, columns, self._colour, seen=seen, denied=denied)
-            return f"{line}\n{body}" if body else line
+            shown = self._call(event, columns, seen=seen, denied=denied, most=most)
+            if shown != self._call(event, columns, seen=seen, denied=denied, most=None):
+                self._shortened.append(event)
+            return shown
 
         self._put(_Kind.CALL, show)
 
-    def _turn_end(self, event: TurnFinished, columns: int) -> str:
-        return render.turn_end(event, columns, self._colour)
+    def _call(
+        self,
+        event: CallFinished,
+        columns: int,
+        *,
+        seen: bool = False,
+        denied: str = "",
+        most: int | None,
+    ) -> str:
+        line = render.call_line(event.title or event.call.name, event.result, columns, self._colour)
+        body = render.call_body(
+            event.result, columns, self._colour, seen=seen, denied=denied, most=most, key=self._key
+        )
+        return f"{line}\n{body}" if body else line
 
 
 def _needs_title(request: PermissionRequest) -> bool:

@@ -209,6 +209,34 @@ def test_stopping_while_a_retry_waits_and_while_a_command_runs():
         assert "outcome is unknown" in results[0]["content"]
 
 
+def test_a_command_typed_by_the_person_shows_all_it_printed():
+    with ModelServer() as server, chat(server) as terminal:
+        enter(terminal, "!seq 100 130")
+        shown = terminal.wait("  130\n", everything=True)
+        assert all(f"  {number}\n" in shown for number in range(100, 131))
+        enter(terminal, "!seq 10000 11000")
+        terminal.wait("… 801 more lines (Ctrl-O shows all)", everything=True)
+
+
+def test_ctrl_o_shows_what_was_shortened_the_last_first():
+    commands = ["seq 100 130", "seq 200 230", "echo short"]
+    calls = [call("run_command", command=command) for command in commands]
+    with ModelServer([*calls, say("All run.")]) as server, chat(server) as terminal:
+        enter(terminal, "go")
+        terminal.wait("All run.")
+        assert "  215" not in terminal.scrollback()
+        terminal.send("C-o")
+        shown = terminal.wait("  215", everything=True)
+        assert shown.count("● seq 200 230") == 2
+        assert "  115" not in shown
+        terminal.send("C-o")
+        shown = terminal.wait("  115", everything=True)
+        terminal.send("C-o")
+        terminal.wait("Nothing else was shortened.")
+        terminal.type("typed")
+        terminal.wait("> typed")
+
+
 def test_a_command_typed_by_the_person_runs_unasked_and_is_told_to_the_model():
     with ModelServer([say("I see it.")]) as server, chat(server) as terminal:
         enter(terminal, "!echo typed by m''e")
@@ -311,9 +339,9 @@ def test_a_file_with_a_blank_in_its_name_is_completed_and_goes_along():
 def test_slash_commands_answer():
     with ModelServer([say("answer 0"), say("answer 1")]) as server, chat(server) as terminal:
         enter(terminal, "/help")
-        terminal.wait("Ctrl-D        leave")
+        terminal.wait("Ctrl-D   leave")
         shown = terminal.scrollback().split("> /help\n\n")[1].splitlines()
-        assert all(line[0] in "/!@ASUC>" for line in shown[:-1] if line), "a line was wrapped"
+        assert all(line[0] in "/!@ASUE>" for line in shown[:-1] if line), "a line was wrapped"
         enter(terminal, "one")
         terminal.wait("answer 0")
         enter(terminal, "/cost")

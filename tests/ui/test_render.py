@@ -131,9 +131,14 @@ def test_results_show_both_ends_and_failures_their_end():
     assert shown == "  line 0\n  line 1\n  … 46 more lines\n  line 48\n  line 49"
     stored = ToolResult(text, exit_code=0, full_output=Path("/state/out.txt"))
     assert "… 46 more lines, all in /state/out.txt\n" in render.call_body(stored, 80, PLAIN)
+    by_key = render.call_body(stored, 80, PLAIN, key="Ctrl-O")
+    assert "… 46 more lines, all in /state/out.txt (Ctrl-O shows all)\n" in by_key
+    assert "…" not in render.call_body(stored, 80, PLAIN, most=None)
     failed = render.call_body(ToolResult(text, Outcome.ERROR), 80, PLAIN)
     assert failed.startswith(f"  … {50 - render.SHOWN_FAILURE_LINES} more lines")
     assert failed.endswith("line 49")
+    narrow = render.call_body(stored, 20, PLAIN, key="Ctrl-O").split("\n")
+    assert all(len(line) <= 20 for line in narrow)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR])

@@ -8,8 +8,8 @@ import pytest
 
 from agent import session
 from agent.events import AssistantFinished, RequestStarted, TurnEnd, TurnFinished, TurnStarted
-from agent.journal import BATCH, BY_PERSON, CHAT
-from agent.messages import AssistantMessage, ToolMessage, UserMessage
+from agent.journal import BATCH, CHAT
+from agent.messages import BY_PERSON, AssistantMessage, ToolMessage, UserMessage
 from tools.definition import ToolCall, ToolResult
 from tools.events import CallFinished
 
