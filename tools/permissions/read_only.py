@@ -40,6 +40,7 @@ _SAFE_ENDINGS = frozenset(
 _SAFE_BRACES = re.compile(r"(\*\.)\{([A-Za-z0-9,]+)\}")
 _JQ_REACHES_OUT = re.compile(r"\b(?:import|include|env|ENV|modulemeta|get_search_list)\b|\$__")
 _AWK_PRINT = re.compile(r"\s*\{\s*print(?:\s+\$\d+(?:\s*,?\s*\$\d+)*)?\s*\}\s*")
+_PRINTF_PLAIN = re.compile(r"%(?:%|[-+ #0]*[\d*]*(?:\.[\d*]*)?[bcdeEfgGiosuxX])", re.ASCII)
 _LOWER_NAME = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 _TEST_UNARY = frozenset(("-f", "-d", "-e", "-r", "-w", "-x", "-s", "-L", "-h", "-n", "-z", "!"))
 _TEST_BINARY = frozenset(
@@ -219,6 +220,9 @@ def _names_no_secret(pattern: str) -> bool:
 def _printf(rest: Sequence[str | None]) -> Reading:
     if not rest or rest[0] is None or rest[0].startswith("-"):
         raise NotReadOnly("has no plain format")
+    if "%" in _PRINTF_PLAIN.sub("", rest[0]):
+        # `%n` sets the variable that its argument names: PATH, IFS, …
+        raise NotReadOnly("has a format that may set a variable")
     return Reading()
 
 

@@ -64,10 +64,25 @@ def _delimited(script: str, at: int, mark: str = "/") -> int:
         if script[at] == mark:
             return at + 1
         if script[at] == "[":
-            # GNU sed ends at a mark in brackets, BSD sed does not: there must be none.
-            closed = script.find("]", at + 2 + (script[at + 1 : at + 2] == "^"))
-            if closed < 0 or mark in script[at:closed]:
+            # Who looks for the mark in brackets too finds another end: there must be none.
+            closed = _bracketed(script, at)
+            if closed < 0 or mark in script[at:closed] or script[closed - 1] == "\\":
                 return -1
             at = closed
         at += 2 if script[at] == "\\" else 1
     return -1
+
+
+def _bracketed(script: str, at: int) -> int:
+    """Return where the brackets that open at `at` close, over classes such as `[:alpha:]`."""
+    at += 2 if script[at + 1 : at + 2] == "^" else 1
+    if script[at : at + 1] == "]":
+        at += 1
+    while at < len(script) and script[at] != "]":
+        kind = script[at + 1 : at + 2]
+        if script[at] == "[" and kind in (":", ".", "="):
+            at = script.find(f"{kind}]", at + 2) + 1
+            if not at:
+                return -1
+        at += 1
+    return at if at < len(script) else -1
