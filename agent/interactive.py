@@ -131,10 +131,11 @@ class Port:
     async def ask_trust(self, report: TrustReport, changed: str) -> Trust:
         """Show what of the project has changed and ask how far to trust that, too."""
         from agent.ui.ansi import Colour
-        from agent.ui.trust import SHOWN_COLUMNS, answers, describe
+        from agent.ui.trust import answers, describe
+        from agent.ui.wrap import UNWRAPPED
         from tools.permissions.trust import Trust
 
-        self.repl.show(describe(report, changed, SHOWN_COLUMNS, Colour.PLAIN))
+        self.repl.show(describe(report, changed, UNWRAPPED, Colour.PLAIN))
         options = answers("go on without the project's tools and settings")
         return await self.repl.select("Trust what has changed?", options) or Trust.NOTHING
 

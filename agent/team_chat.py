@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent.team import status_lines
 from agent.ui.ansi import Colour
-from agent.ui.trust import SHOWN_COLUMNS, describe_waiting
+from agent.ui.trust import describe_waiting
+from agent.ui.wrap import UNWRAPPED
 from tools.engine.output import visible
 from tools.storage import StorageError
 
@@ -63,7 +64,7 @@ def _accept(chat: Chat, team: TeamTools, names: Sequence[str]) -> str:
 
 def _shown(team: TeamTools, waiting: Sequence[Waiting]) -> str:
     team.shown = frozenset([*team.shown, *waiting])
-    return describe_waiting(team.config.name, waiting, SHOWN_COLUMNS, Colour.PLAIN)
+    return describe_waiting(team.config.name, waiting, UNWRAPPED, Colour.PLAIN)
 
 
 def _taken_over(chat: Chat, told: str) -> str:

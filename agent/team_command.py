@@ -167,7 +167,8 @@ def _sync(arguments: argparse.Namespace, team: TeamTools, out: TextIO) -> int:
 def _accept(arguments: argparse.Namespace, team: TeamTools, out: TextIO) -> int:
     from agent.ui.ansi import Colour, detect
     from agent.ui.screen import make_output
-    from agent.ui.trust import SHOWN_COLUMNS, describe_waiting
+    from agent.ui.trust import describe_waiting
+    from agent.ui.wrap import UNWRAPPED
     from tools.sources.team.answer import TeamError
 
     try:
@@ -179,7 +180,7 @@ def _accept(arguments: argparse.Namespace, team: TeamTools, out: TextIO) -> int:
         return 0
     in_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     colour = detect() if in_terminal else Colour.PLAIN
-    columns = make_output().get_size().columns if in_terminal else SHOWN_COLUMNS
+    columns = make_output().get_size().columns if in_terminal else UNWRAPPED
     out.write(describe_waiting(team.config.name, waiting, columns, colour) + "\n")
     out.flush()
     if not arguments.yes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent.events import Level, TurnEnd, TurnFinished
 from agent.ui.ansi import Colour, paint
-from agent.ui.wrap import indent, wrap
+from agent.ui.wrap import hanging, indent, wrap
 from tools.definition import CommandDisplay, DiffDisplay, Display, Outcome, TextDisplay, ToolResult
 from tools.engine.output import sanitize, visible
 
@@ -81,7 +81,7 @@ def user_text(text: str, columns: int, colour: Colour) -> str:
 
 def plain(text: str, columns: int) -> str:
     """Return text of opta's own, such as a table of a slash command, as it is."""
-    return "\n".join(wrap(sanitize(text).rstrip("\n"), columns, words=True))
+    return "\n".join(hanging(sanitize(text).rstrip("\n"), columns))
 
 
 def notice(text: str, level: Level, columns: int, colour: Colour) -> str:

@@ -10,7 +10,7 @@ from agent.ui.ansi import Colour, detect, paint
 from agent.ui.menu import Option
 from agent.ui.screen import make_output
 from agent.ui.select import select
-from agent.ui.wrap import wrap
+from agent.ui.wrap import hanging
 from tools.engine.output import has_unseen, visible
 from tools.permissions.trust import ProjectFile, Trust, TrustReport
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 SHOWN_INSTRUCTIONS = 40
 """How many lines of AGENTS.md are shown: it tells the model something, it runs nothing."""
-
-SHOWN_COLUMNS = 100
-"""For how wide a terminal a change is described in the chat, which wraps it again."""
 
 
 def answers(without: str) -> list[Option[Trust]]:
@@ -91,7 +88,7 @@ def painted(
     return "\n".join(
         paint(piece, style, colour)
         for style, line in lines
-        for piece in wrap(visible(line), columns, words=True)
+        for piece in hanging(visible(line), columns)
     )
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import TextIO
 
 from prompt_toolkit.utils import get_cwidth
 
 TAB = " " * 4
+MARGIN = 4
+"""How many columns of a line's indentation its further lines keep."""
+
+UNWRAPPED = sys.maxsize
+"""Columns of text that something else wraps, or nobody."""
 
 
 def columns_of(out: TextIO) -> int:
@@ -42,6 +48,15 @@ def indent(text: str, columns: int, first: str, rest: str) -> list[str]:
     """Wrap `text` behind the prefix `first`, further lines behind `rest` of the same width."""
     lines = wrap(text, columns - get_cwidth(first), words=True)
     return [first + lines[0], *(rest + line for line in lines[1:])]
+
+
+def hanging(text: str, columns: int) -> list[str]:
+    """Wrap `text` at words; what is broken off a line stays behind the margin of that line."""
+    lines = []
+    for line in text.replace("\t", TAB).split("\n"):
+        width = min(len(line) - len(line.lstrip(" ")), MARGIN, columns // 2)
+        lines += indent(line[width:], columns, line[:width], line[:width])
+    return lines
 
 
 def _break(line: str, columns: int, words: bool) -> list[str]:

