@@ -36,6 +36,7 @@ from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
 from agent.team import team_tools
 from agent.tool_use import recent_calls, tool_use
+from agent.ui.port import Signals
 from agent.undo import FileHistory
 from prompts import load
 from tools import find_tools, storage
@@ -182,8 +183,7 @@ def build_chat(
     team = team_tools(settings, gate)
     registry = build_registry(trust, settings, session_tools, servers.definitions, team)
     instructions = _instructions(trust)
-    finder = FindTools(registry).builtin()
-    builtins = {made.definition.name: made for made in (*all_builtins(), finder, *session_tools)}
+    builtins = (*all_builtins(), FindTools(registry).builtin(), *session_tools)
     workspace = Workspace(root, also_readable=(storage.output_dir(),))
     files = FileHistory(workspace, gate, enabled=settings.undo)
     jobs = Jobs()
@@ -193,7 +193,7 @@ def build_chat(
     executor = ToolExecutor(
         registry,
         gate,
-        builtins,
+        {builtin.definition.name: builtin for builtin in builtins},
         _services(workspace, around, settings, None if options.kind == SERVED else jobs, servers),
         hooks=_around_calls(programs, files, instructions, options.kind),
     )
@@ -217,6 +217,7 @@ def build_chat(
             system=load("system"),
             tools_command=lambda form: build_tools_command(root, registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
+            signals=Signals(settings.bell_s, settings.title),
             warnings=(*_warnings(settings, root), *hook_problems, *_swept()),
         )
     )

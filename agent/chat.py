@@ -27,6 +27,7 @@ from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelClient, ModelError, TextDelta
 from agent.session import Session
 from agent.streams import OutputError
+from agent.ui.port import Signals
 from agent.undo import FileHistory, told
 from tools.commands.tools import ToolsCommand
 from tools.cost import Form, form_of
@@ -71,6 +72,7 @@ class Parts:
     team: TeamTools | None
     server_wait_s: float | None
     prices: Prices = field(default_factory=Prices)
+    signals: Signals = field(default_factory=Signals)
     warnings: tuple[str, ...] = ()
 
 
@@ -86,6 +88,7 @@ class Chat:
         self.base_url = parts.base_url
         self.limits = parts.limits
         self.prices = parts.prices
+        self.signals = parts.signals
         self.executor = parts.executor
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import DONE, UserError
 from agent.events import Notice
-from agent.ui.port import StatusLine
+from agent.ui.port import Signals, StatusLine
 from agent.ui.repl import Repl
 from tools import storage
 
@@ -144,6 +144,10 @@ class Port:
         if self.chat is None:
             return StatusLine(model=self._model, mode="starting")
         return status_line(self.chat)
+
+    def signals(self) -> Signals:
+        """How the person wants to be told that they are waited for."""
+        return Signals() if self.chat is None else self.chat.signals
 
     def cycle_mode(self) -> None:
         """Go to the next permission mode."""

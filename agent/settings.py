@@ -464,6 +464,8 @@ def _settings(
         ),
         switches=switches,
         undo=get("undo"),
+        bell_s=get("bell"),
+        title=get("title"),
         hooks=_hooks(values, layers, root),
         hook_timeout_s=get("hook_timeout"),
         show_token_costs=get("tools.showTokenCosts"),

@@ -20,7 +20,7 @@ class Kind(StrEnum):
     TEXT = "text"
     URL = "an http:// or https:// address"
     INTEGER = "a whole number above 0"
-    PRICE = "a number, 0 or more"
+    NUMBER = "a number, 0 or more"
     SWITCH = "true or false"
     CHOICE = "one of"
     RULES = "a list of permission rules"
@@ -116,9 +116,9 @@ _ALL = (
         "max_tokens_total", Kind.INTEGER, None, "tokens after which no further request is sent",
         env=("OPTA_MAX_TOKENS_TOTAL",), flag="--max-tokens-total", limit=True,
     ),
-    Key("price_input", Kind.PRICE, None, "dollars per million input tokens"),
-    Key("price_output", Kind.PRICE, None, "dollars per million output tokens"),
-    Key("price_per_1000", Kind.PRICE, 0.001, "dollars per 1000 tokens in /tools tokens"),
+    Key("price_input", Kind.NUMBER, None, "dollars per million input tokens"),
+    Key("price_output", Kind.NUMBER, None, "dollars per million output tokens"),
+    Key("price_per_1000", Kind.NUMBER, 0.001, "dollars per 1000 tokens in /tools tokens"),
     Key(
         "mode", Kind.CHOICE, "ask", "what is allowed without a question",
         choices=tuple(map(str, Mode)), env=("OPTA_MODE",), flag="--mode", project=False,
@@ -149,6 +149,12 @@ _ALL = (
         "undo", Kind.SWITCH, True, "keep what files held before each turn, for /undo",
         project=False,
     ),
+    Key(
+        "bell", Kind.NUMBER, 10, "ring the terminal's bell when opta waits and no key was pressed "
+        "for so many seconds; 0: never",
+        project=False,
+    ),
+    Key("title", Kind.SWITCH, True, "say in the terminal's title what opta does", project=False),
     Key(
         "sandbox", Kind.CHOICE, "off", "run the model's commands in a sandbox: where there is one "
         "(auto), always (required), or only in the mode auto-sandbox (off)",
@@ -316,7 +322,7 @@ def _fits(key: Key, value: Any) -> bool:
             return key.kind is Kind.SWITCH
         case int() | float():
             whole = key.kind is Kind.INTEGER and isinstance(value, int) and value > 0
-            return whole or (key.kind is Kind.PRICE and value >= 0)
+            return whole or (key.kind is Kind.NUMBER and value >= 0)
         case str():
             return _text_fits(key, value)
         case dict():

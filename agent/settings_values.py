@@ -60,6 +60,8 @@ class Settings:
     default_verdict: Verdict
     switches: Mapping[str, bool]
     undo: bool
+    bell_s: float
+    title: bool
     hooks: HookSettings
     hook_timeout_s: int
     show_token_costs: bool

@@ -22,6 +22,18 @@ class StatusLine:
     cost_usd: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How a person who looks elsewhere is told of what opta does.
+
+    `bell_s` is after how many seconds without a key the bell rings, 0 for never; `title` whether
+    the terminal's title is used.
+    """
+
+    bell_s: float = 0
+    title: bool = False
+
+
 class ChatPort(Protocol):
     """A conversation, as its front end sees it."""
 
@@ -34,6 +46,10 @@ class ChatPort(Protocol):
 
     def status(self) -> StatusLine:
         """Return what the bottom line shows. Called on every redraw: must be cheap."""
+        ...
+
+    def signals(self) -> Signals:
+        """Return how the person wants to be told. Called on every redraw: must be cheap."""
         ...
 
     def cycle_mode(self) -> None:

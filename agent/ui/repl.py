@@ -22,6 +22,7 @@ from agent.events import Event, Level, Notice, TurnStarted
 from agent.ui import ansi
 from agent.ui.activity import SPIN_S, Activity
 from agent.ui.approval import SHOW_ALL_KEY
+from agent.ui.attention import Attention
 from agent.ui.control import Control
 from agent.ui.history import InputHistory
 from agent.ui.keys import bindings
@@ -103,6 +104,8 @@ class Repl:
         finally:
             spinner.cancel()
             await self._turns.close()
+            with suppress(OSError):
+                self._attention.close()
         with suppress(OSError):
             self._say_goodbye(port)
         return code
@@ -178,7 +181,7 @@ class Repl:
             give_back=self._control.give_back, changed=self.refresh,
         )  # fmt: skip
         self._control.attach(self._turns)
-        view = View(
+        self._view = View(
             port, self._transcript, self._activity, self._turns, self._questions, self._control
         )
 
@@ -187,12 +190,15 @@ class Repl:
             self.refresh()
 
         keys = bindings(self._questions, self._control, show_shortened)
-        self._screen = Screen(view, keys, self._control.text, self._questions.words)
+        self._screen = Screen(self._view, keys, self._control.text, self._questions.words)
+        self._attention = Attention(self._root.name, self._screen.app.output, port.signals)
 
     def _begin(self, first: str) -> None:
         assert self._screen is not None
         self._screen.app.after_render += self._painted
-        self._screen.app.key_processor.before_key_press += lambda _: self._control.drop_hint()
+        before_key = self._screen.app.key_processor.before_key_press
+        before_key += lambda _: self._control.drop_hint()
+        before_key += lambda _: self._attention.key_pressed()
         if first:
             self._turns.send(first)
         self.refresh()
@@ -224,6 +230,7 @@ class Repl:
     def _draw(self) -> None:
         """Print what is finished and draw the rest, now."""
         assert self._screen is not None
+        self._attention.update(self._view.state)
         if self._frame is not None:
             self._frame.cancel()
             self._frame = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from agent.ui.activity import WAITING, WAITING_FOR_ANSWER, Activity, shorten, toolbar
+from agent.ui.attention import State
 from agent.ui.control import Control
 from agent.ui.port import ChatPort
 from agent.ui.questions import WHY_NOT, Questions
@@ -38,6 +39,13 @@ class View:
         self._turns = turns
         self._control = control
         self.questions = questions
+
+    @property
+    def state(self) -> State:
+        """What opta does now."""
+        if self.questions.is_open():
+            return State.ASKING
+        return State.WORKING if self._turns.running else State.IDLE
 
     def live(self, columns: int, rows: int) -> StyleAndTextTuples:
         """Return the open end of the answer, what opta is doing, and what waits."""

@@ -26,7 +26,7 @@ from agent.events import (
 from agent.messages import AssistantMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui.menu import Option
-from agent.ui.port import StatusLine
+from agent.ui.port import Signals, StatusLine
 from agent.ui.repl import Repl
 from tools.actions import BuiltinAction
 from tools.definition import (
@@ -86,6 +86,9 @@ class Conversation:
 
     def status(self) -> StatusLine:
         return StatusLine("gpt-x", self.mode, 12_345, 128_000, 0.12)
+
+    def signals(self) -> Signals:
+        return Signals()
 
     def cycle_mode(self) -> None:
         self.mode = next(self.modes)
