@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tools.permissions.command_cover import suggest_command
 from tools.permissions.shell import (
     AllowedCommands,
     CommandPattern,
     Match,
     RestrictedCommands,
-    suggest_command,
 )
 
 ROOT = Path("/nowhere/project")
@@ -99,12 +99,27 @@ def test_an_allow_rule_covers_nothing_in_front_of_its_program(prefix: str) -> No
         "git diff --output=f", "git diff --ext-diff", "git grep -Ovim x",
         "tar -xf a --to-command=x",
         "sed -i x", "sed 1e x", "awk x f", "uniq a b", "curl -o f x", "fd x -x rm", "date -s x",
+        "make SHELL=x", "make x CC=y", "make --eval=x", "make -f x", "make -C x", "make -kf x",
+        "cargo --config=x", "go -exec x", "go --toolexec=x", "go -ldflags=x",
+        "npm --script-shell x", "npm --script-s=x", "npm --node-options=x", "npm --prefix x",
+        "pytest -p x", "pytest -qp x",
+        "pytest -px", "ruff --fix", "eslint --fix x", "prettier --write x", "gh -X x",
     ],
 )  # fmt: skip
 def test_r09_flags_that_write_or_run_are_covered_only_by_the_rule_itself(command: str) -> None:
     program = command.split()[0]
     assert allowed(f"{program}:*").covering(command, ROOT) is None
     assert allowed(f"{command}:*").covering(command, ROOT), "a rule that names the flag covers it"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["npm test -- -c x --fix", "npm test --silent", "pytest -xvv tests --lf -k x", "make test -j4",
+     "make -k test lint", "cargo test --release -- --nocapture", "go test -v -run X ./...",
+     "ruff check src", "eslint --max-warnings=0 src"],
+)  # fmt: skip
+def test_usual_options_are_covered(command: str) -> None:
+    assert allowed(f"{command.split()[0]}:*").covering(command, ROOT)
 
 
 def test_a_program_found_in_the_project_is_not_covered_by_its_name(
@@ -320,6 +335,25 @@ def _seconds(deny: RestrictedCommands[str], allow: AllowedCommands[str], command
         ("git status", "git status:*"),
         ("git log --oneline", "git log --oneline"),
         ("pytest -q tests", "pytest:*"),
+        ("uv run pytest -q", "uv run pytest:*"),
+        ("uv run python x.py", "uv run python x.py"),
+        ("ruff check .", "ruff check:*"),
+        ("ruff check --fix .", "ruff check --fix ."),
+        ("make test", "make test"),
+        ("npm install lodash", "npm install lodash"),
+        ("npm install test", "npm install test"),
+        ("pip install x", "pip install x"),
+        ("cargo test", "cargo test:*"),
+        ("git push", "git push"),
+        ("git commit -m x", "git commit:*"),
+        ("gh pr view 12", "gh pr view:*"),
+        ("gh pr merge 12", "gh pr merge 12"),
+        ("gh repo delete x", "gh repo delete x"),
+        ("docker compose logs web", "docker compose logs:*"),
+        ("docker rm web", "docker rm web"),
+        ("docker exec web ls", "docker exec web ls"),
+        ("kubectl delete pod x", "kubectl delete pod x"),
+        ("npm run", "npm run"),
         ("ls -la", "ls -la"),
         ("python x.py", "python x.py"),
         ("npm test && id", "npm test && id"),

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tools.permissions.command_check import Checked, CheckedPart, FileRead
-from tools.permissions.shell import AllowedCommands, suggest_command
+from tools.permissions.command_cover import suggest_command
+from tools.permissions.shell import AllowedCommands
 
 RuleT = TypeVar("RuleT")
 

@@ -19,6 +19,7 @@ from tools.definition import (
     ToolDefinition,
 )
 from tools.permissions.command_check import Checked, CommandChecker
+from tools.permissions.command_cover import suggest_command
 from tools.permissions.command_verdict import PartJudge, PartVerdict, narrow_suggestions
 from tools.permissions.paths import PathPattern
 from tools.permissions.rule_grammar import (
@@ -41,7 +42,6 @@ from tools.permissions.shell import (
     CommandPattern,
     Match,
     RestrictedCommands,
-    suggest_command,
 )
 
 __all__ = [

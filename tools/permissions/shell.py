@@ -25,91 +25,24 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from tools.permissions.command_check import found_inside
+from tools.permissions.command_cover import (
+    BLANKS,
+    PLAIN,
+    PLAIN_COMMAND,
+    PREFIX,
+    covers_rest,
+    plain_words,
+)
 from tools.permissions.shell_words import (
     ShellReading,
     SimpleCommand,
     program_name,
     read_commands,
-    runs_another,
 )
 
 RuleT = TypeVar("RuleT")
 
-_PLAIN_WORD = r"[A-Za-z0-9_./:@%+,-][A-Za-z0-9_./:@%+,=-]*"
-_PLAIN = re.compile(_PLAIN_WORD)
-_PLAIN_COMMAND = re.compile(rf"[A-Za-z0-9_./+-]+(?:[ \t]+{_PLAIN_WORD})*")
-_PREFIX = ":*"
-_BLANKS = " \t\n"
 _BUNDLE = re.compile(r"-[A-Za-z]{2,}")
-
-_FLAGS_ACT = frozenset(
-    [
-        "ack",
-        "ag",
-        "base64",
-        "curl",
-        "date",
-        "diff",
-        "fd",
-        "fdfind",
-        "find",
-        "git",
-        "less",
-        "man",
-        "more",
-        "rg",
-        "rsync",
-        "scp",
-        "sort",
-        "ssh",
-        "tar",
-        "tree",
-        "unzip",
-        "wget",
-        "xxd",
-        "zip",
-    ]
-)
-"""Programs of which some flag writes a file or runs a program (R9)."""
-
-_OPERANDS_ACT = frozenset(["awk", "gawk", "mawk", "nawk", "sed", "gsed", "uniq"])
-"""Programs of which an operand does (a script, a file to write)."""
-
-_SUBCOMMANDS = frozenset(
-    [
-        "bun",
-        "bundle",
-        "cargo",
-        "composer",
-        "deno",
-        "docker",
-        "dotnet",
-        "gh",
-        "git",
-        "go",
-        "gradle",
-        "helm",
-        "kubectl",
-        "make",
-        "mix",
-        "mvn",
-        "npm",
-        "pip",
-        "pip3",
-        "pnpm",
-        "poetry",
-        "rake",
-        "swift",
-        "terraform",
-        "uv",
-        "yarn",
-    ]
-)
-_RUNNERS = frozenset(("run", "exec", "x", "tool", "compose"))
-_CHECKERS = frozenset(
-    ["eslint", "jest", "mypy", "prettier", "pyright", "pytest", "ruff", "tsc", "vitest"]
-)
-
 
 _SPELLINGS: Mapping[str, Mapping[str, str]] = {
     "chmod": {"-R": "--recursive"},
@@ -128,35 +61,6 @@ _GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
     "npm": frozenset(("--prefix", "-w", "--workspace", "-C")),
 }
 """Options with a value that stand before the subcommand."""
-
-_GIT_COVERED = {
-    "add": frozenset(["-A", "-u", "-v", "--all", "--update", "--verbose", "--intent-to-add", "-N"]),
-    "checkout": frozenset(["-b", "-B", "-q", "--quiet", "--detach", "--track", "-t"]),
-    "commit": frozenset(
-        [
-            "-m",
-            "-a",
-            "-q",
-            "-s",
-            "-v",
-            "-am",
-            "--message",
-            "--all",
-            "--amend",
-            "--no-edit",
-            "--signoff",
-        ]
-    ),
-    "fetch": frozenset(["-p", "-q", "-v", "--all", "--prune", "--tags", "--quiet"]),
-    "merge": frozenset(
-        ["--no-ff", "--ff-only", "--abort", "--continue", "--no-edit", "-q", "--squash"]
-    ),
-    "pull": frozenset(["-q", "--rebase", "--ff-only", "--no-rebase", "--no-edit", "--autostash"]),
-    "push": frozenset(["-u", "-q", "--set-upstream", "--tags", "--quiet"]),
-    "stash": frozenset(["-u", "-m", "--include-untracked", "--message"]),
-    "switch": frozenset(["-c", "-q", "--create", "--quiet", "--detach"]),
-}
-"""Options that a rule for a subcommand of git covers: they run nothing and write no other file."""
 
 
 class Match(Enum):
@@ -179,10 +83,10 @@ class CommandPattern:
         """Read the argument of a rule. Raises ValueError, saying what is wrong."""
         if argument == "*":
             return cls()
-        if not argument.endswith(_PREFIX):
+        if not argument.endswith(PREFIX):
             return cls(text=argument)
-        words = argument.removesuffix(_PREFIX)
-        if not _PLAIN_COMMAND.fullmatch(words):
+        words = argument.removesuffix(PREFIX)
+        if not PLAIN_COMMAND.fullmatch(words):
             raise ValueError("before :* stand plain words only, without quotes and wildcards")
         return cls(words=tuple(words.split()))
 
@@ -214,17 +118,17 @@ class AllowedCommands(Generic[RuleT]):
         found = self.covering_text(command)
         if found is not None or not self._prefixes:
             return found
-        words = _plain_words(command)
+        words = plain_words(command)
         found = self._covering_words(words)
         return None if found is None or found_inside(words[0], root) else found
 
     def covering_text(self, command: str) -> RuleT | None:
         """Return a rule for every command, or for exactly this text."""
-        return self._all or self._texts.get(command.strip(_BLANKS))
+        return self._all or self._texts.get(command.strip(BLANKS))
 
     def names(self, command: str) -> bool:
         """Tell whether a rule is exactly this text."""
-        return command.strip(_BLANKS) in self._texts
+        return command.strip(BLANKS) in self._texts
 
     def covering_starts(self, starts: Iterable[tuple[str, ...]]) -> RuleT | None:
         """Return a rule that covers one of several ways to start a command, if rules cover all."""
@@ -238,9 +142,9 @@ class AllowedCommands(Generic[RuleT]):
     def _covering_words(self, words: tuple[str, ...]) -> RuleT | None:
         for length in range(min(len(words), self._longest), 0, -1):
             rule = self._prefixes.get(words[:length])
-            if rule is not None and _rest_is_harmless(words, length):
+            if rule is not None and covers_rest(words, length):
                 return rule
-        return self._texts.get(" ".join(words)) if all(map(_PLAIN.fullmatch, words)) else None
+        return self._texts.get(" ".join(words)) if all(map(PLAIN.fullmatch, words)) else None
 
 
 class RestrictedCommands(Generic[RuleT]):
@@ -258,7 +162,7 @@ class RestrictedCommands(Generic[RuleT]):
     def add(self, pattern: CommandPattern, rule: RuleT) -> None:
         """Add one. The text of a whole command also means everything that begins with it."""
         self._first = self._first or rule
-        words = pattern.words or _plain_words(pattern.text)
+        words = pattern.words or plain_words(pattern.text)
         if words:
             program, *rest = words
             program = program.lower()
@@ -368,54 +272,6 @@ def _whole_option(word: str, spellings: Mapping[str, str]) -> str:
     name = word.partition("=")[0]
     known = {long for long in spellings.values() if long.startswith(name)}
     return known.pop() if len(known) == 1 else name
-
-
-def suggest_command(command: str) -> str:
-    """Return the argument of the narrowest sensible rule for `command`, "" if there is none.
-
-    Programs with subcommands are suggested up to the subcommand, checkers as they are; anything
-    else as the whole text.
-    """
-    command = command.strip(_BLANKS)
-    words = _plain_words(command)
-    if words:
-        prefix = words[: _sensible_length(words)]
-        if prefix and _rest_is_harmless(words, len(prefix)):
-            return " ".join(prefix) + _PREFIX
-    return "" if not command or command == "*" or command.endswith(_PREFIX) else command
-
-
-def _sensible_length(words: tuple[str, ...]) -> int:
-    if words[0] in _CHECKERS:
-        return 1
-    if words[0] not in _SUBCOMMANDS or len(words) < 2 or words[1].startswith("-"):
-        return 0
-    if words[1] not in _RUNNERS:
-        return 2
-    return 3 if len(words) > 2 and not words[2].startswith("-") else 0
-
-
-def _plain_words(command: str) -> tuple[str, ...]:
-    """Return the words of a command that is nothing but plain words, else none."""
-    command = command.strip(_BLANKS)
-    return tuple(command.split()) if _PLAIN_COMMAND.fullmatch(command) else ()
-
-
-def _rest_is_harmless(words: tuple[str, ...], length: int) -> bool:
-    program = program_name(words[0])
-    rest = words[length:]
-    if program in _OPERANDS_ACT:
-        return not rest
-    if runs_another(program):
-        return all(map(_PLAIN.fullmatch, rest))
-    if program == "git" and length > 1:
-        covered = _GIT_COVERED.get(words[1], frozenset())
-        return all(_option(word) in covered for word in rest if word.startswith(("-", "+")))
-    return program not in _FLAGS_ACT or not any(word.startswith(("-", "+")) for word in rest)
-
-
-def _option(word: str) -> str:
-    return word.partition("=")[0] if word.startswith("--") else word
 
 
 def _parts_of(words: Iterable[str]) -> frozenset[str]:
