@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -60,6 +60,7 @@ from tools.permissions.question import Approver
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
+from tools.record import record
 from tools.registry import ToolProblem, ToolRegistry
 from tools.sources.files import ToolFiles
 from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
@@ -75,7 +76,7 @@ AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 DEFAULT_WINDOW_TOKENS = 128_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What the command line said. `flags` are settings by name; None says nothing.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.compaction import Compactor
@@ -36,6 +36,7 @@ from tools.engine.jobs import Jobs
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
 from tools.hooks import HookRunner
+from tools.record import record
 from tools.sources.mcp.servers import McpServers
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ DECISIONS_KEPT = 20
 Tell: TypeAlias = Callable[[Notice], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """What `agent.app` puts together for a chat.
 

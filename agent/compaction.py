@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from agent.conversation import CHARACTERS_PER_TOKEN, Conversation
 from agent.events import ContextCompacted, Emit, Notice
@@ -21,6 +20,7 @@ from agent.model.base import (
 )
 from agent.retry import Retries
 from prompts import load
+from tools.record import record
 
 RESERVE_TOKENS = 16_000
 KEEP_RECENT_TOKENS = 20_000
@@ -28,7 +28,7 @@ RESULT_CHARACTERS = (2_000, 500, 100)
 """How much of each tool result the summariser sees: the first that makes the whole fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compactor:
     """Shrinks conversations for a model with a context window of `window` tokens.
 

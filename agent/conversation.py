@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelRequest, UsageDelta
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.definition import JsonObject, ToolResult
@@ -41,7 +42,7 @@ class Usage:
         self.cached += counted.cached
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prices:
     """US dollars per million tokens; None where nobody said."""
 

@@ -31,7 +31,6 @@ Readers ignore keys they do not know; new keys and types may appear in version 1
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -69,6 +68,7 @@ from tools.events import (
     CallStarted,
     HookFinished,
 )
+from tools.record import record
 
 VERSION = 1
 
@@ -79,7 +79,7 @@ class EventJsonError(ValueError):
     """An object is no event of version 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Form:
     """How one type of event is written and read."""
 

@@ -6,32 +6,32 @@ An event sink is called synchronously, must not block and must not raise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from tools.events import CallEvent
+from tools.record import record
 
 if TYPE_CHECKING:
     from agent.messages import AssistantMessage, UserMessage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnStarted:
     """The person's text is about to go to the model."""
 
     message: UserMessage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RequestStarted:
     """A request was sent; `number` counts the requests of this turn from 1."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetryScheduled:
     """A request failed and is sent again after `delay_s` seconds."""
 
@@ -40,7 +40,7 @@ class RetryScheduled:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AssistantFinished:
     """The whole answer to one request, as it enters the history."""
 
@@ -55,7 +55,7 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notice:
     """One line for the person that is not part of the conversation."""
 
@@ -63,21 +63,21 @@ class Notice:
     level: Level = Level.INFO
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolsSent:
     """The tools that requests hold from now on, by the names the model sees."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolsLoaded:
     """Deferred tools that every request from now on holds, by name."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ContextCompacted:
     """All messages but the last `kept` were replaced by `summary`; sizes are in tokens."""
 
@@ -97,7 +97,7 @@ class TurnEnd(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnFinished:
     """The turn is over and the history valid. `detail` says more where it did not end well."""
 

@@ -38,6 +38,7 @@ from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from agent.redaction import RedactedStream, Redactor
 from tools.definition import JsonObject, Outcome, ToolCall, ToolResult
 from tools.events import CallFinished, CallOutput, CallStarted
+from tools.record import record
 from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024
@@ -49,7 +50,7 @@ STOPPED_DURING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionInfo:
     """The head of a journal. `created` is in seconds since 1970, `opta` the version, and
     `kind` is one of KINDS."""
@@ -230,7 +231,7 @@ def _delta(kind: str, text: str) -> bytes:
     return f'{{"v":{VERSION},"type":"{kind}","text":{encode_basestring_ascii(text)}}}\n'.encode()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One recorded event. `time` is in seconds since 1970, None where none was recorded."""
 

@@ -40,13 +40,14 @@ from agent.model.base import (
 from agent.retry import Retries
 from tools.definition import ToolCall
 from tools.executor import CallBatch, ToolExecutor
+from tools.record import record
 
 MAX_INVALID_ANSWERS = 3
 CUT_FROM_TOKENS = 4_000
 """Below this, an estimate that is twice the count may just be a bad estimate."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Bounds of a turn: requests, tokens of the whole session, size of the context window."""
 
@@ -55,7 +56,7 @@ class Limits:
     context_window: int = 128_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TurnOutcome:
     """How the turn ended, and the model's last text. `unusable`: the settings have to change."""
 

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,6 +34,7 @@ from tools.permissions.gate import Decision, Denial, PermissionGate
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleError, RuleSet, Verdict, parse_rule
 from tools.permissions.shell import Match
+from tools.record import record
 
 DENIED = 5
 EXIT_CODES = """\
@@ -48,7 +48,7 @@ _CODES = {Verdict.ALLOW: DONE, Verdict.ASK: NEEDS_PERMISSION, Verdict.DENY: DENI
 _SHOWN_DECISIONS = 50
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """What would happen to a command, or to a part of it."""
 

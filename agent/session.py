@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 
@@ -42,6 +42,7 @@ from agent.redaction import Redactor
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
 from tools.events import CallFinished
+from tools.record import record
 from tools.storage import AppendFile, StorageError, remove, state_dir
 
 TITLE_CHARS = 80
@@ -61,7 +62,7 @@ class SessionInUse(SessionError):
     """Another opta, or this one, has the session open."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Session:
     """A session that is being recorded.
 
@@ -86,7 +87,7 @@ class Session:
         return self.info.id
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionSummary:
     """A session in a list. Times are in seconds since 1970.
 

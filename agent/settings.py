@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule, parse_tag_rule
 from tools.permissions.worktree import main_worktree
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.permissions.trust import TrustReport
@@ -82,7 +82,7 @@ def load_settings(
     return _settings(_merge(layers), layers, environ, root)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Value:
     value: Any
     source: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools import storage
 from tools.hook_settings import HOOK_TIMEOUT_S, HookCommand, HookSettings
+from tools.record import record
 
 FLAGS = "flags"
 """The place of what the command line says."""
@@ -16,7 +16,7 @@ FLAGS = "flags"
 HOOK_KEYS = ("pre_tool_hooks", "tool_hook_command", "stop_hook_command")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Said:
     """What one place says of a setting; `source` is the place for people."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from tools.confinement import ANY, ENGINES, SANDBOXES, Sandboxing
 from tools.hook_settings import HOOK_TIMEOUT_S
 from tools.permissions.mode import Mode
+from tools.record import record
 
 
 class Kind(StrEnum):
@@ -33,7 +34,7 @@ class Kind(StrEnum):
     TEXTS = "a mapping of names to text"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Key:
     """One setting. `env` are variables, the strongest first; `flag` is the command-line option.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.confinement import IsolationSettings
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from tools.registry import ToolSettings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamSettings:
     """What the settings say of a team (E151). `place` is where it was turned on."""
 
@@ -30,7 +32,7 @@ class TeamSettings:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """All settings of a run. `source()` tells where a value came from; sizes are in tokens.
 

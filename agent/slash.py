@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,6 +16,7 @@ from tools.engine.output import sanitize
 from tools.files.versions import VersionsError
 from tools.permissions.mode import Mode
 from tools.permissions.rules import RuleError, Verdict, parse_rule
+from tools.record import record
 
 if TYPE_CHECKING:
     from agent.chat import Chat
@@ -33,7 +33,7 @@ class LeaveChat(Exception):
     """The person wants to leave."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SlashCommand:
     """One command. `arguments` shows what may follow it, `aliases` are its other names."""
 

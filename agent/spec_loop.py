@@ -26,6 +26,7 @@ from agent.loop import TurnOutcome
 from tools import storage
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
+from tools.record import record
 from tools.sources.session import SessionTools
 from tools.sources.session_log import Frame, SessionLog, TaskStatus, task_state
 
@@ -56,7 +57,7 @@ class LoopEnd(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Budget:
     """Bounds of one run; None is none. `turns` are requests to the model, `seconds` wall time."""
 
@@ -66,7 +67,7 @@ class Budget:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Iteration:
     """One iteration that is over. `denied` calls needed a permission that nobody could give."""
 

@@ -32,6 +32,7 @@ from tools.files.versions import FileVersions, RecordedTurn, TurnState, Versions
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
+from tools.record import record
 
 TITLE_CHARS = 60
 _TOLD_AFTER_S = 1.0
@@ -41,7 +42,7 @@ _PUT_BACK = ToolDefinition(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restored:
     """What `/undo` or `/redo` did: `done` are lines such as `a.py (deleted)`, by path."""
 
@@ -249,7 +250,7 @@ class FileHistory:
         return self._workspace.effect(EffectKind.WRITE, self._workspace.root / path, path)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _PutBack:
     """Puts single files back for one granted call."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import UserError
 from tools import storage
+from tools.record import record
 from tools.yamltext import DocumentError, decode, parse
 
 MAX_BYTES = 65_536
@@ -18,7 +18,7 @@ _HEADER = re.compile(r"---\r?\n(.*?\n)---\r?\n", re.DOTALL)
 _PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserCommand:
     """One file. `help` says what it is for: the header's `description`, or the first line."""
 

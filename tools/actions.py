@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from tools.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Shell:
     """Text for a shell.
 
@@ -23,7 +25,7 @@ class Shell:
     placeholders: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argv:
     """A program and its arguments, started without a shell; each word is a template (X99)."""
 
@@ -31,7 +33,7 @@ class Argv:
     placeholders: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UseTool:
     """Runs another tool. `arguments` maps its parameters to values; texts are templates (C143)."""
 
@@ -39,7 +41,7 @@ class UseTool:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlatformCommands:
     """One command per operating system (`windows`, `linux`, `macos`), and one for all others."""
 
@@ -50,7 +52,7 @@ class PlatformCommands:
 Command: TypeAlias = Shell | Argv | UseTool | PlatformCommands
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retry:
     """Further tries after a failure: `attempts` besides the first run, the first after `delay_ms`.
 
@@ -62,7 +64,7 @@ class Retry:
     fixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputOptions:
     """What becomes of a step's output.
 
@@ -78,7 +80,7 @@ class OutputOptions:
     masked: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One command of a plan.
 
@@ -98,7 +100,7 @@ class Step:
     output: OutputOptions = field(default_factory=OutputOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """What a declared parameter means beyond its JSON Schema.
 
@@ -121,7 +123,7 @@ class Parameter:
     examples: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanEnvironment:
     """Where and with what a plan's processes run.
 
@@ -143,7 +145,7 @@ class PlanEnvironment:
     confined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Interaction:
     """What a plan's processes read: `input` is a template for stdin, empty means none (X125)."""
 
@@ -153,14 +155,14 @@ class Interaction:
     default_response: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BuiltinAction:
     """Runs code of opta's own, found by `name`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanAction:
     """Runs steps. A tool of a single command is a plan of one step.
 
@@ -177,7 +179,7 @@ class PlanAction:
     ignore_errors: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AliasAction:
     """Is another tool with other defaults (X128). `defaults`: texts are templates."""
 
@@ -185,7 +187,7 @@ class AliasAction:
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class McpAction:
     """Calls a tool of an MCP server; `tool` is the name the server gave it."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.actions import McpAction
 from tools.definition import JsonObject, ToolDefinition
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.registry import ToolEntry
@@ -25,7 +25,7 @@ MOST_NAMED = 20
 """How many tools are named before only their sources are."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deferral:
     """What the registry needs to defer tools.
 
@@ -39,7 +39,7 @@ class Deferral:
     measure: Callable[[Sequence[JsonObject]], Mapping[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ranking:
     """The order in which tools stay: named in the settings, called most, the person's own before
     those of servers, nearest scope, name."""

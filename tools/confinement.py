@@ -6,9 +6,11 @@ A confinement says what is wanted; `tools.engine.isolation` knows how this machi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
+
+from tools.record import record
 
 
 class Level(StrEnum):
@@ -48,7 +50,7 @@ class Sandboxing(StrEnum):
     OFF = "off"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IsolationSettings:
     """What the settings say. `write` and `read` are paths for the sandbox of commands."""
 
@@ -61,7 +63,7 @@ class IsolationSettings:
     image: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Walls:
     """Absolute, resolved paths. Of two that hold one another, the inner one counts.
 
@@ -81,7 +83,7 @@ Survey = Callable[[Sequence[Path], Sequence[Path]], Walls]
 it is hidden by rule. Asked when a process starts, not when a person is."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confinement:
     """How the processes of one call are confined.
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from tools import storage
 from tools.definition import JsonObject, digest_of
+from tools.record import record
 
 Count: TypeAlias = Callable[[str, str], int]
 """Returns the tokens of a text in an encoding (`o200k` or `cl100k`)."""
@@ -87,7 +88,7 @@ def tool_tokens(tool: JsonObject, form: Form, count: Count) -> int:
     return _Recipe(form, count).function(tool["function"])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Recipe:
     form: Form
     count: Count

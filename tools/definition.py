@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tools.record import record
+
 if TYPE_CHECKING:
     from tools.actions import Action
     from tools.confinement import Confinement
@@ -53,7 +55,7 @@ class Risk(IntEnum):
     CRITICAL = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Origin:
     """Where a definition was read.
 
@@ -70,7 +72,7 @@ class Origin:
     enforced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Bounds of one call. `timeout_ms` None means that the tool sets its own deadline.
 
@@ -81,7 +83,7 @@ class Limits:
     max_memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Security:
     """What a definition declares about rights (C59-C62).
 
@@ -95,7 +97,7 @@ class Security:
     justification: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolTest:
     """A test that a tool carries (C75-C81). `expected` maps expectation keys to values."""
 
@@ -170,7 +172,7 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     """What the model (or a person) asked for: `arguments_json` is the text as it arrived."""
 
@@ -207,7 +209,7 @@ class EffectKind(StrEnum):
     SERVER = "server"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """One thing a call will do, which permission rules are matched against.
 
@@ -229,14 +231,14 @@ class Effect:
     cwd: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextDisplay:
     """Plain text for the person."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiffDisplay:
     """A change of one file: `diff` is a unified diff, `created` says that the file is new."""
 
@@ -245,7 +247,7 @@ class DiffDisplay:
     created: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandDisplay:
     """A command as it will run: `command` whole, `cwd` the directory, `note` one line more."""
 
@@ -267,7 +269,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolResult:
     """What a call gave.
 

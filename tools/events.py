@@ -6,21 +6,22 @@ Front ends and the journal see these among the events of `agent.events`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.definition import Display, ToolCall, ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallProposed:
     """The model asked for a call; nothing was decided yet."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallDecided:
     """The gate decided. `by` names the rule, flag or person; `title` is the call in a few words.
 
@@ -36,7 +37,7 @@ class CallDecided:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallStarted:
     """The call is about to run. Written to the journal before anything happens (R47)."""
 
@@ -44,7 +45,7 @@ class CallStarted:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallOutput:
     """A piece of live output, safe for a terminal."""
 
@@ -52,7 +53,7 @@ class CallOutput:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallFinished:
     """The call has its result, whatever it is. Exactly one for every `CallProposed`."""
 
@@ -61,7 +62,7 @@ class CallFinished:
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookFinished:
     """A hook has run. `phase` is what it was told of; `call_id` is empty for the end of a turn.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ from tools.events import (
 from tools.files.workspace import FileProblem
 from tools.permissions.gate import Decision, Denial, PermissionGate, refusal
 from tools.permissions.grant import Grant, GrantError
+from tools.record import record
 from tools.schema import check_arguments, parse_arguments
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def _nothing(invocation: Invocation) -> None:
     """Wait for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hooks:
     """What else happens around calls.
 
@@ -86,7 +87,7 @@ class Hooks:
     programs: HookRunner | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OtherTools:
     """The tools that a custom tool may be made of: all that are known, on or off."""
 
@@ -102,7 +103,7 @@ class OtherTools:
         return check_arguments(tool, arguments, {})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Ready:
     """A call that may run."""
 

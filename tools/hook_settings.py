@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
+
+from tools.record import record
 
 HOOK_TIMEOUT_S = 10
 """How long a hook may take where nothing else was said, in seconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookCommand:
     """A program that is told, without a shell.
 
@@ -34,7 +35,7 @@ class HookCommand:
         return shlex.join(self.argv)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HookSettings:
     """All hooks: `pre_tool` may deny a call, `tool` and `stop` are told only."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from tools.hook_settings import HookCommand, HookSettings
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
 from tools.permissions.rules import Verdict
+from tools.record import record
 
 DENIED_CODE = 2
 """The exit code with which a `pre_tool` hook denies a call; its standard error is the reason."""
@@ -50,7 +50,7 @@ _TOOL = ToolDefinition(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refusal:
     """A call that a hook denied: the hook, and its reason in words."""
 
@@ -58,7 +58,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Answer:
     """How a hook ended. `problem` says why it did not do its work, empty when it did."""
 

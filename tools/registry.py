@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from tools.advertising import MOST_NAMED, Deferral, Ranking, over_budget, over_number, summed_up
 from tools.definition import JsonObject, ToolDefinition
 from tools.formats.problems import ToolProblem
+from tools.record import record
 from tools.tool_names import other_names, place, wire_names, without_conflicts
 
 __all__ = ["ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
@@ -18,7 +19,7 @@ MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolEntry:
     """One known tool. `reason` says why it is off, for people; empty when it is on.
 
@@ -31,7 +32,7 @@ class ToolEntry:
     deferred: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSettings:
     """What the settings say of tools.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from tools.record import record
 
 if TYPE_CHECKING:
     from agent.messages import Message
     from tools.definition import JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelRequest:
     """One request. `tools` are wire schemas in the order they are sent (stable across turns)."""
 
@@ -21,21 +22,21 @@ class ModelRequest:
     tools: Sequence[JsonObject] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TextDelta:
     """A piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReasoningDelta:
     """A piece of the model's reasoning, where the server shows it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallDelta:
     """One complete tool call: clients assemble the pieces (`arguments_json` as it arrived)."""
 
@@ -44,7 +45,7 @@ class CallDelta:
     arguments_json: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UsageDelta:
     """What the server says it counted, in tokens. `cached` is the part of `input` from a cache."""
 
@@ -62,7 +63,7 @@ class FinishReason(StrEnum):
     FILTERED = "filtered"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finished:
     """The end of the stream. `extras`: see AssistantMessage.extras."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tools.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class ModelOptions:
     """Settings of a model client.
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from agent.model.base import (
     UsageDelta,
 )
 from agent.model.wire_ids import unused_id, used_call_ids
+from tools.record import record
 from tools.yamltext import Document, DocumentError, KeyPath, parse
 
 _TURN_KEYS = frozenset(
@@ -55,7 +56,7 @@ _TURN_KEYS = frozenset(
 _CALL_KEYS = frozenset({"tool", "arguments", "arguments_json"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptedCall:
     """A call of a turn: the tool's name and the arguments' JSON text."""
 
@@ -63,7 +64,7 @@ class ScriptedCall:
     arguments_json: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScriptedTurn:
     """One answer. `error` is raised after the text, where a failure is to be played."""
 

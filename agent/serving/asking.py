@@ -7,7 +7,6 @@ is not plainly a yes is a no.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agent.ui.ansi import Colour
@@ -16,6 +15,7 @@ from agent.ui.render import details
 from tools.definition import JsonObject
 from tools.engine.output import visible
 from tools.permissions.question import Answer, Choice, PermissionRequest
+from tools.record import record
 
 ANSWER = "answer"
 """The name of the only field of the question."""
@@ -23,7 +23,7 @@ ANSWER = "answer"
 _COLUMNS = 100
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """A question for an MCP client: its text, and the JSON Schema of the answer."""
 

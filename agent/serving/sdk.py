@@ -12,7 +12,6 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from agent.serving.asking import Ask, Question, Reply
 from agent.serving.calls import ServedCall, ServedCalls, ServedTools
 from tools.cost import ToolsCost
 from tools.definition import JsonObject, ToolResult
+from tools.record import record
 from tools.sources.mcp.sdk import load, product_version
 
 ANSWER_S = 600.0
@@ -60,7 +60,7 @@ class _Questions:
             replied.set_result(reply)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Waiting:
     """A call that waits for an answer, and what has to be called again for it to go on."""
 

@@ -15,11 +15,12 @@ from agent.events import Event, Level, Notice, RetryScheduled, TurnEnd, TurnFini
 from tools.definition import Outcome
 from tools.engine.output import json_text, sanitize
 from tools.events import CallFinished
+from tools.record import record
 
 MARKS = {Outcome.OK: "●", Outcome.DENIED: "⊘"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summary:
     """What a batch run came to. Money in US dollars, None where no price is known.
 

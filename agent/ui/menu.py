@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from agent.ui.wrap import indent, wrap
+from tools.record import record
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -25,7 +25,7 @@ MAX_ROWS = 16
 """The greatest height of the options, in lines."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Option(Generic[T_co]):
     """One option: `key` chooses it at once, empty where only arrows and Enter do."""
 

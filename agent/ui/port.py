@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from tools.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class StatusLine:
     """What the bottom line shows.
 
@@ -22,7 +23,7 @@ class StatusLine:
     cost_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signals:
     """How a person who looks elsewhere is told of what opta does.
 

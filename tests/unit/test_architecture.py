@@ -23,6 +23,7 @@ PACKAGES = ("prompts", "tools", "agent")
 
 LAYERS = (
     ("prompts",),
+    ("tools.record",),
     ("tools.actions", "tools.confinement", "tools.hook_settings"),
     ("tools.definition", "tools.hosts", "tools.storage", "tools.yamltext"),
     ("tools.events", "tools.cost"),

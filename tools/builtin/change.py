@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.builtin.kit import Services, failing, file_key
@@ -27,12 +26,13 @@ from tools.files.diffs import unified_diff
 from tools.files.textfile import NotText, decode
 from tools.files.workspace import FileMissing, FileProblem, FileState, Workspace
 from tools.permissions.grant import Grant
+from tools.record import record
 
 MAX_BYTES = 32 * 1024 * 1024
 _DIFF_CHARS = 3000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """The file to change: where it is, its bytes (None: there is none) and how it was seen."""
 
@@ -50,7 +50,7 @@ class Target:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """What the file becomes. `how` says how the place was found."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tools.engine.output import sanitize
 from tools.files.paths import shown_name
 from tools.permissions.rules import Rule
+from tools.record import record
 
 MAX_CHARS = 50_000
 _LINE_CHARS = 250
@@ -15,7 +16,7 @@ _BEFORE_CHARS = 60
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hit:
     """A line that matches; `line` counts from 1 and is 0 where only the name matched."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +27,7 @@ from tools.engine.masking import Masker
 from tools.files.workspace import Workspace
 from tools.permissions.grant import Grant
 from tools.permissions.rules import RuleSet
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.engine.jobs import Jobs
@@ -39,7 +40,7 @@ def _not_served(call: ResolvedCall) -> Invocation:
 Prepare: TypeAlias = Callable[[ResolvedCall, "Services"], Invocation]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Services:
     """What a tool may use.
 
@@ -70,7 +71,7 @@ class Services:
         return self.jobs.background(invocation)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Builtin:
     """A built-in: what the model sees, and how a call of it is prepared.
 

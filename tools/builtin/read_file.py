@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from io import BufferedReader, TextIOWrapper
 from itertools import islice
@@ -28,6 +27,7 @@ from tools.engine.output import sanitize
 from tools.files.textfile import SAMPLE_BYTES, Encoding, NotText, detect, image_kind
 from tools.files.workspace import FileMissing, Workspace
 from tools.permissions.grant import Grant
+from tools.record import record
 
 MAX_LINES = 2000
 MAX_CHARS = 50_000
@@ -128,7 +128,7 @@ def similar_names(workspace: Workspace, path: Path) -> str:
     return f" Similar: {shown}." if shown else " Find it with file_search."
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """Lines of a file. `total` is None where the rest was not counted; `size` is in bytes."""
 

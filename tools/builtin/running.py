@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tools.builtin.command_paths import must_ask
@@ -33,13 +33,14 @@ from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.command_check import Checked
 from tools.permissions.grant import Grant
+from tools.record import record
 from tools.storage import StorageError, kept_file
 
 _TITLE_CHARS = 80
 _GIT_TIMEOUT_MS = 30_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """A command line as rules and people see it, and what is started for it.
 

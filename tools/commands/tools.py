@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from tools.commands.usage import KnownTool, ToolUse, usage_data, usage_rows, usage_view
@@ -18,6 +18,7 @@ from tools.cost import CostMeter, Form, list_tokens
 from tools.definition import JsonObject
 from tools.engine.output import visible
 from tools.formats.problems import shown_path
+from tools.record import record
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
 
 DEFAULT_PRICE_PER_1000 = 0.001
@@ -35,7 +36,7 @@ _USAGE = (
 _ACTIONS = ("list", "enable", "disable", "info", "tokens", "usage")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolRow:
     """One tool as people see it. `tokens` is measured, `declared` what its file claims.
 
@@ -147,7 +148,7 @@ def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any]) -> 
     ])  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """What a command says: text for people, data for programs, and whether it was done."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from tools.engine.output import visible
+from tools.record import record
 
 MANY_REQUESTS = 20
 """A tool that was in this many requests and never called is worth a hint."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolUse:
     """What the records of sessions say of tools, by the names the model sees.
 
@@ -26,7 +27,7 @@ class ToolUse:
     sent: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KnownTool:
     """A tool that there is now; `removable` where a person may switch it off and has not."""
 
@@ -36,7 +37,7 @@ class KnownTool:
     removable: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UsageRow:
     """One tool. `tokens` is what its schema costs now, `paid` that times the requests it was in.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.definition import ResolvedCall, ToolError
 from tools.formats.opta_json import ARGUMENT_PREFIX, argument_variable
+from tools.record import record
 
 MAX_VARIABLE_BYTES = 100_000
 """A longer value is not put into the environment: Linux refuses 128 KiB and more (X5)."""
@@ -28,7 +28,7 @@ CODEX_ARGUMENTS, CODEX_NAME, CODEX_CALL_ID = (
 _ABOUT_THE_CALL = frozenset({ARGUMENTS, ARGUMENTS_FILE, CODEX_ARGUMENTS, CODEX_NAME, CODEX_CALL_ID})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallVariables:
     """The arguments of a call as environment variables.
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools import storage
+from tools.record import record
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 64 * 1024
 SPOOL_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Captured:
     """What one stream gave: its first and last bytes, how many there were, and where all are.
 

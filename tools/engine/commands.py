@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from tools.actions import Argv, PlatformCommands, Shell
@@ -23,6 +22,7 @@ from tools.engine.template import (
 from tools.engine.template_shell import RenderedScript, ShellTemplate, compile_shell
 from tools.engine.template_windows import PowerShellTemplate, compile_pwsh, fill_cmd
 from tools.formats.platforms import current_platform
+from tools.record import record
 
 MAX_ARGUMENT_BYTES = 100_000
 """A longer script is handed over on a descriptor: Linux refuses arguments of 128 KiB."""
@@ -41,7 +41,7 @@ _CLOSE_OWN_FILE = b'eval "exec ${1##*/}<&-"\n'
 """Keeps the file that holds the values from the programs that a script starts."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Start:
     """What is started. `script` is handed over in a private file whose path comes last in argv:
     where `suffix` is given, a file with a name that ends so. `stdin` None means closed; nothing
@@ -57,7 +57,7 @@ class Start:
     pass_output: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shown:
     """A command as a person and the rules read it, with its values in place."""
 
@@ -82,7 +82,7 @@ class Compiled(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Script:
     """Text that is run as its author wrote it."""
 
@@ -106,7 +106,7 @@ class _Script:
         return Start((*_shell(self.kind), "-c", self.text, self.label))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _ScriptTemplate:
     kind: str
     template: ShellTemplate
@@ -133,7 +133,7 @@ def _evaluate(kind: str, script: RenderedScript, label: str) -> Start:
     return Start((*_shell(kind), "-c", script.program(), label), close + script.assignments())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _PowerShell:
     kind: str
     template: PowerShellTemplate
@@ -152,7 +152,7 @@ class _PowerShell:
         return Start((*_shell(self.kind), "-File"), script, suffix=".ps1")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Cmd:
     template: Template
 
@@ -168,7 +168,7 @@ class _Cmd:
         return Start((*_SHELLS["cmd"], "/c", fill_cmd(self.template, values)))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Words:
     template: ArgvTemplate
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from tools.engine.arguments import argument_text
 from tools.engine.template import Names
 from tools.formats.references import STEP_PROPERTIES
+from tools.record import record
 
 Lookup: TypeAlias = Callable[[str, str | None], Any]
 """Gives the JSON value of a parameter, or of a step's property; None where it has none (X43)."""
@@ -27,7 +28,7 @@ class ExpressionError(ValueError):
     """An expression cannot be read or evaluated. The message says what, where and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """What is wrong with an expression; `line` and `column` are 1-based, in its text."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from tools.actions import PlanEnvironment
@@ -24,6 +23,7 @@ from tools.engine.template_command import DYNAMIC, PLACE, Command, Place, Quotin
 from tools.engine.template_flow import run_variable
 from tools.engine.template_inner import NAMES_PROGRAM, InnerLanguages, names_program, read_as_code
 from tools.permissions.run_variables import is_run, runs_value
+from tools.record import record
 
 _VALUE_CHARS = 80
 
@@ -60,7 +60,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hazard:
     """A placeholder whose value makes a call a high risk.
 
@@ -156,7 +156,7 @@ def _follows_pattern_option(before: Sequence[str]) -> bool:
     return is_pattern
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WordHazards:
     """The hazards of words: those of any value, and where a value may be an option."""
 

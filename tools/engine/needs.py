@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.confinement import Confinement
 from tools.definition import Effect, EffectKind, ToolDefinition
 from tools.engine.prepared import PreparedPlan
+from tools.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Need:
     """A declared permission with its values in place.
 

@@ -11,12 +11,12 @@ import codecs
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import storage
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.definition import Progress
@@ -216,7 +216,7 @@ def live(progress: Progress, limit: int = LIVE_CHARS) -> Callable[[bytes], None]
     return take
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelText:
     """Output for the model, and the 0600 file with all of it where something was left out."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from heapq import heappop, heappush
 
 from tools.actions import Argv, Command, PlatformCommands, Shell, Step, UseTool
 from tools.formats.findings import listed
 from tools.formats.references import STEP_PROPERTIES
+from tools.record import record
 
 # `${…}` belongs to the shell and `{{…}}` is literal text (X91).
 _BRACES = re.compile(r"(?<![{$])\{(?!\{)([^{}]*)")
@@ -30,7 +30,7 @@ class PlanError(Exception):
     """The steps cannot be put in an order. The message says why and which steps are meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlannedStep:
     """A step and its place.
 

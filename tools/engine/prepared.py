@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell, Step, UseTool
@@ -21,6 +20,7 @@ from tools.engine.surroundings import Surroundings, surroundings
 from tools.engine.template import TemplateError, parse
 from tools.formats.cycod_steps import native_shell
 from tools.formats.platforms import current_platform
+from tools.record import record
 
 DEFAULT_TIMEOUT_MS = 30_000
 """The deadline of a tool whose file names none."""
@@ -28,7 +28,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 WHOLE_DAY_MS = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setting:
     """What a call is prepared with: the workspace, the environment of processes, other tools.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tools.actions import AliasAction
 from tools.confinement import Confinement, Level
@@ -25,13 +24,14 @@ from tools.engine.isolation.choice import Demands, Isolation
 from tools.engine.needs import Need, about_needs, declared_needs, effects_of
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan
+from tools.record import record
 
 _TITLE_CHARS = 80
 _VALUE_CHARS = 80
 _LEVELS = {"sandbox": Level.SANDBOX, "container": Level.CONTAINER}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanPreview:
     """All that is known of a call before it runs."""
 
@@ -110,7 +110,7 @@ def _confinement(
     return isolation.for_tool(call.tool.name, demands)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Part:
     """One command of a plan: a heading, the command, the plan it belongs to."""
 

@@ -17,7 +17,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import IO, Protocol, cast
@@ -31,6 +30,7 @@ from tools.engine.isolation.enter import Entered
 from tools.engine.isolation.request import Request
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
 from tools.permissions.grant import Grant
+from tools.record import record
 from tools.storage import StorageError
 
 __all__ = [
@@ -55,7 +55,7 @@ _LOOK_CLOSER_S = 0.001
 _LAST_CHUNKS = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessSpec:
     """What to start. `env` is the whole environment; `stdin` None means closed (/dev/null).
 
@@ -93,7 +93,7 @@ class StreamFilter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessResult:
     """How a process ended. `exit_code` is None when a signal ended it (then `signal` is set).
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from tools.definition import Outcome, ToolResult
+from tools.record import record
 
 TIMED_OUT_CODE = 124
 """The exit code of a step, and of a tool, that ran out of time, as timeout(1) has it."""
@@ -36,7 +36,7 @@ ENDINGS = frozenset({StepState.FAILED, StepState.TIMED_OUT})
 """The states that end a plan."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepResult:
     """How one step went.
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tools import storage
 from tools.actions import Interaction, OutputOptions, Shell, Step
@@ -53,6 +53,7 @@ from tools.engine.steps import (
     run_step,
 )
 from tools.permissions.grant import Grant
+from tools.record import record
 
 IN_ORDER = frozenset({"custom tools"})
 """The key that calls of tools without `parallel` share, so that they run in order (X28)."""
@@ -132,7 +133,7 @@ def _masking(plan: PreparedPlan, observe: Observe) -> Observe:
     return lambda results: observe([masked(result) for result in results])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Ended:
     """What a plan gave: the result, and its steps in the order of the file."""
 
@@ -345,7 +346,7 @@ def _stdin(interaction: Interaction, fill: Callable[[str], str]) -> tuple[bytes 
     return None, 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _InnerTool:
     """A step that is a call of another tool, under the permission of this one (X129)."""
 

@@ -14,7 +14,6 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +22,7 @@ from tools.engine.group import ProcessGroup
 from tools.engine.pipes import CHUNK_BYTES, when_ended
 from tools.engine.process import ProcessSpec, ProcessStartError, why_not_started
 from tools.permissions.grant import Grant
+from tools.record import record
 
 LEAVE_S = 0.5
 """How long a service may take to end by itself once its standard input is closed, in seconds."""
@@ -32,7 +32,7 @@ _DRAINED_S = 0.2
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServiceSpec:
     """What to start. `env` is the whole environment."""
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -32,9 +32,10 @@ from tools.engine.streams import (
 )
 from tools.engine.template import TemplateError
 from tools.permissions.grant import Grant
+from tools.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clock:
     """The deadline of a whole call (X52)."""
 
@@ -50,7 +51,7 @@ class Clock:
         return self.rest_ms() == 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Processes:
     """Starts the processes of one call, all under the call's grant.
 
@@ -115,7 +116,7 @@ def _with_script(
     return (*start.argv, f"/dev/fd/{descriptor}"), (descriptor,), ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attempt:
     """What one run of a step's command gave; `ok` is what the plan goes by."""
 
@@ -131,7 +132,7 @@ class Attempt:
     cut: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepContext:
     """What the steps of one call share.
 
@@ -157,7 +158,7 @@ class StepCommand(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepRun:
     """One run of one step: its share of the time, and what its output must not show."""
 
@@ -265,7 +266,7 @@ class _Tries:
             return Attempt(ok=False, note=str(error))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessCommand:
     """A command that is a process; `start` puts the values in."""
 

@@ -7,12 +7,13 @@ import secrets
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tools.actions import PlanEnvironment
 from tools.definition import ToolError
 from tools.engine.environment import WITHOUT_TERMINAL
+from tools.record import record
 
 MINIMAL = ("PATH", "HOME", "LANG", "TMPDIR")
 """What a process gets of opta's environment where a tool wants none of it (X126)."""
@@ -20,7 +21,7 @@ MINIMAL = ("PATH", "HOME", "LANG", "TMPDIR")
 TEMP_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Surroundings:
     """Where the processes of one call run.
 

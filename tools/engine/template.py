@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from tools.formats.references import STEP_PROPERTIES
+from tools.record import record
 
 MAX_PLACEHOLDER_CHARS = 1_000
 """A longer `{…}` is text."""
@@ -33,7 +34,7 @@ class TemplateError(ValueError):
         self.message, self.line, self.column = message, line, column
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Names:
     """The names that placeholders may use; every other brace is text.
 
@@ -52,7 +53,7 @@ class Names:
         return name in self.parameters or name in self.predefined
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placeholder:
     """One place for a value.
 
@@ -79,7 +80,7 @@ class Placeholder:
         return TemplateError(f"{{{self.key}}} {message}", self.line, self.column)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnknownName:
     """An upper-case `{NAME}` that nothing declares: text, and probably a mistake (X91)."""
 
@@ -234,7 +235,7 @@ class _Parser:
         return self.line, at - self.line_start + 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArgvTemplate:
     """A program and its arguments. A value stays within the word it stands in (X99)."""
 

@@ -9,9 +9,10 @@ from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
 from tools.engine.template_flow import Flow
+from tools.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Edit:
     """A change of the script's own text: `start` to `end` becomes `text`."""
 
@@ -20,7 +21,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scan:
     """Where the placeholders stand, in order, and the changes that make room for values there.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tools.engine.template_command import DYNAMIC, Command, Place, Quoting
+from tools.record import record
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 _CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
@@ -94,7 +95,7 @@ def names_program(place: Place) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Reading:
     """Which words of a command are code: from `start` (inclusive) to `end` (exclusive)."""
 

@@ -36,6 +36,7 @@ from tools.engine.template import (
 from tools.engine.template_command import DYNAMIC, PLACE, Place, Quoting
 from tools.engine.template_frames import Scan, ScanError
 from tools.engine.template_inner import InnerLanguages
+from tools.record import record
 
 SHELLS = frozenset({"sh", "bash"})
 """The kinds of shell whose scripts can be templates here."""
@@ -49,7 +50,7 @@ _IN_DOUBLE = re.compile(r"\\([\\\"$`])")
 _DOUBLE_END = re.compile(r'([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RenderedScript:
     """A script with values.
 
@@ -78,7 +79,7 @@ class RenderedScript:
         return preamble({**self.variables, self.text_variable: self.text})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Slot:
     """A placeholder in its place; `place` is None where the value is pasted as it is."""
 
@@ -98,7 +99,7 @@ class _Slot:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShellTemplate:
     """A script whose placeholders have all been placed. Made by `compile_shell`."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tools.engine.template import (
     Names,
@@ -18,6 +17,7 @@ from tools.engine.template import (
 )
 from tools.engine.template_command import PLACE
 from tools.engine.template_shell import words_of
+from tools.record import record
 
 _CMD_REFUSED = re.compile(r'["%!^&|<>\r\n\0]')
 _CMD_REFUSED_BARE = re.compile(r"[()]")
@@ -30,7 +30,7 @@ _PWSH_TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PowerShellTemplate:
     """A PowerShell script: `quotes` tells for each placeholder what is around it.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tools.actions import Parameter
@@ -31,11 +30,12 @@ from tools.engine.expressions import (
 )
 from tools.engine.template import Names, Placeholder, Template, Value, as_text, parse
 from tools.formats.references import PREDEFINED
+from tools.record import record
 
 _FORMAT_NAMES = Names(parameters=frozenset({"value"}))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """What is wrong with a declared parameter. `key` is the key of the file, such as `format`."""
 
@@ -246,7 +246,7 @@ def _deprecations(
 # How a value looks
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Piece:
     """Part of a formatted value: text of the tool's author, or data (X95)."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.record import record
 from tools.storage import read_regular
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _MAX_BYTES = 1024 * 1024
 _MAX_STARS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rules:
     """The patterns of one file, for what lies below `base` (with a slash at its end)."""
 
@@ -24,7 +24,7 @@ class _Rules:
     spec: GitIgnoreSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ignores:
     """The ignore rules in force in one directory, nearest first."""
 

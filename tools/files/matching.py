@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, islice
 
 from tools.files.textfile import line_end, with_line_end
+from tools.record import record
 
 MAX_PLACES = 100
 """More places than this are not counted: each costs a look at the whole text."""
@@ -39,7 +39,7 @@ class Level(StrEnum):
     TABS = "\\t read as a tab"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """Where a text stands: half-open ranges of the searched text, and what goes there instead."""
 

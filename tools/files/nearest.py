@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
+
+from tools.record import record
 
 _SIMILAR = 0.6
 _BUDGET_S = 0.3
@@ -15,7 +16,7 @@ _SHOWN_LINES = 12
 _LINE_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Passage:
     """Lines of a text: the number of the first, from 1, and how alike they are, 0 to 1."""
 

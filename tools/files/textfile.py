@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+
+from tools.record import record
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -46,7 +47,7 @@ class NotText(ValueError):
     """Bytes that are not text. The message says what they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Encoding:
     """How text is stored: a codec name, and the byte order mark before it (may be empty)."""
 

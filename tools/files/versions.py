@@ -13,13 +13,13 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import storage
 from tools.files.snapshot import Change, FileVersion, Seen
+from tools.record import record
 
 if TYPE_CHECKING:
     import sqlite3
@@ -65,7 +65,7 @@ class TurnState(StrEnum):
     OVERTAKEN = "overtaken"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RecordedTurn:
     """A turn that changed files. `uncovered` are paths it changed that cannot be put back."""
 

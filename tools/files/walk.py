@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.files.directory import Directory, UnsafeFile
 from tools.files.gitignore import Ignores
 from tools.files.paths import is_temporary
+from tools.record import record
 
 _BY_HANDLE = os.scandir in os.supports_fd and os.open in os.supports_dir_fd
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -26,7 +26,7 @@ KERNEL_TREES = (Path("/proc"), Path("/sys"))
 """What looks like files here is made while it is read: memory, or what never ends (R20)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A file or directory below the root; `relative` has `/` between its names."""
 

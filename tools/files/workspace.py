@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tools.files.hardlinks import other_names
 from tools.files.paths import PathProblem, absolute_path, is_within, real_path, shown_name
 from tools.files.protected import protection, sensitivity
 from tools.permissions.grant import Grant
+from tools.record import record
 
 _KERNEL_FILES = {"environ", "auxv", "mem", "maps", "smaps", "kcore", "kmsg", "pagemap"}
 """Files below `/proc` that hold secrets or memory, or never end (R20)."""
@@ -33,7 +33,7 @@ class FileMissing(FileProblem):
     """There is no such file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileState:
     """What a file was when it was seen: modification time (ns), size (bytes), sha256 (hex).
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -23,6 +22,7 @@ from tools.actions import (
 from tools.formats.findings import Findings, listed
 from tools.formats.platforms import current_platform, program_exists
 from tools.formats.references import STEP_PROPERTIES, references_in, uses_any
+from tools.record import record
 from tools.yamltext import KeyPath
 
 COMMAND_KEYS = ("bash", "cmd", "pwsh", "run", "script", "commands")
@@ -132,7 +132,7 @@ def unavailable(command: Command, platform: str) -> str:
     return "" if program_exists(program) else f"{program} not found"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepReader:
     """Reads the steps of a tool.
 

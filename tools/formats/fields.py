@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from tools.formats.findings import Findings, kind_of
+from tools.record import record
 from tools.yamltext import KeyPath
 
 MAX_DEADLINE_MS = 24 * 3600 * 1000
@@ -56,7 +57,7 @@ class Kind(StrEnum):
     LIST = "a list of maps"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Key:
     """One key of a format.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from tools.record import record
 
 
 def _printable(text: str) -> str:
@@ -24,7 +25,7 @@ def shown_path(path: Path) -> str:
     return str(path)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolProblem:
     """A tool file that could not be used, or a warning about one that could.
 

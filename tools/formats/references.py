@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+
+from tools.record import record
 
 PREDEFINED_MEANINGS: Mapping[str, str] = {
     "TOOL_NAME": "the name of the tool",
@@ -42,7 +43,7 @@ _REFERENCE = re.compile(
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """A place of a template. `property` is empty for anything but a step."""
 

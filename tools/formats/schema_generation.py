@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tools.definition import JsonObject
+from tools.record import record
 
 RULES: Mapping[str, tuple[str, ...]] = {
     "minLength": ("string",),
@@ -20,7 +21,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
 """The validation rules of a parameter, which are JSON Schema keywords, and the types they fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SchemaOptions:
     """What goes into a schema (X110). `types` maps parameter types to other JSON types."""
 

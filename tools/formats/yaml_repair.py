@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.formats.problems import ToolProblem
+from tools.record import record
 from tools.yamltext import Document, DocumentError, decode, parse
 
 _COMMAND_LINE = re.compile(
@@ -25,7 +25,7 @@ _PROBE = Path("value.yaml")
 _MAX_LINES, _MAX_LINE = 5_000, 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unquoted:
     """A command that YAML cannot read as written. `line` counts from 1."""
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.definition import EffectKind, Invocation
+from tools.record import record
 
 _PLAIN = re.compile(r"[^\s'\"\\]+")
 _SHOWN_PATTERNS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Allowlist:
     """Patterns of commands, and whose they are (`the team acme`)."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tools.files.paths import is_within
 from tools.files.protected import sensitivity
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.permissions.read_only import Reading
@@ -39,7 +40,7 @@ _BUILTINS = frozenset((
 ))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FileRead:
     """A file that a command reads: the real path, whether it is inside, why it asks (R40)."""
 
@@ -48,7 +49,7 @@ class FileRead:
     sensitive: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckedPart:
     """A part of a line, and why it does more than read; empty when it only reads `files`.
 
@@ -74,7 +75,7 @@ class CheckedPart:
         return () if any(None in words for words in self.part.fields) else known
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """A whole line."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from tools.permissions.command_check import Checked, CheckedPart, FileRead
 from tools.permissions.command_cover import suggest_command
 from tools.permissions.shell import AllowedCommands
+from tools.record import record
 
 RuleT = TypeVar("RuleT")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartVerdict(Generic[RuleT]):
     """Whether a part is allowed, by which rule (None: because it only reads), and why or why not.
 
@@ -27,7 +27,7 @@ class PartVerdict(Generic[RuleT]):
     rule: RuleT | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartJudge(Generic[RuleT]):
     """What the rules say that a part may need.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from tools.confinement import Level
@@ -25,6 +24,7 @@ from tools.permissions.question import (
     PermissionRequest,
 )
 from tools.permissions.rules import READ_ONLY, Judgement, Rule, RuleSet, Verdict
+from tools.record import record
 from tools.storage import StorageError
 
 NOBODY_ASKED = "nobody could be asked"
@@ -44,7 +44,7 @@ class Denial(StrEnum):
     HOOK = "hook"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """The outcome: a grant, or the kind of denial with the text for the model."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tools.permissions.shell_scanner import Word
+from tools.record import record
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _SSH = frozenset(f"-{letter}" for letter in "bcDEeFIiJLlmOoPpQRSWw")
@@ -124,7 +124,7 @@ _TRANSPORT = "ext::"
 _PLACEHOLDER = Word("", True)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Launched:
     """Words of a command that may be commands, or texts of commands.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
+
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.definition import Invocation, ResolvedCall, Risk
@@ -23,7 +24,7 @@ class Choice(StrEnum):
     NO = "no"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """A person's answer. `feedback` goes to the model with a NO; without it a NO ends the turn."""
 
@@ -31,7 +32,7 @@ class Answer:
     feedback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PermissionRequest:
     """What a person is asked.
 

@@ -9,8 +9,9 @@ and busybox versions of a program; those that write, run or follow something are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from tools.record import record
 
 
 class Operands(Enum):
@@ -29,7 +30,7 @@ ALWAYS = "always"
 """For a program that reads the files of a directory without an option that says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """One program. `recursive` are options with which it reads all files below a directory, or
     ALWAYS.

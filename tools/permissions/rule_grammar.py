@@ -15,13 +15,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
 
 from tools.definition import EffectKind
 from tools.permissions.shell import CommandPattern
+from tools.record import record
 
 
 class Verdict(StrEnum):
@@ -36,7 +36,7 @@ class RuleError(ValueError):
     """A rule cannot be read. The message names the rule, what is wrong and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule. `text` is the rule as written; `origin` says where (flag, file:line, answer).
 
@@ -56,21 +56,21 @@ class Rule:
         return f"{self.text}@{self.tool_digest}" if self.tool_digest else self.text
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ByName:
     """Matches calls of a tool, and effects of the kind that the name stands for."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ByTag:
     """Matches calls of tools with a tag."""
 
     tag: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ByServer:
     """Matches calls of tools of an MCP server."""
 
@@ -78,7 +78,7 @@ class ByServer:
     tool: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ByHost:
     """Matches connections to a host, or to its subdomains."""
 
@@ -86,7 +86,7 @@ class ByHost:
     subdomains: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ByPath:
     """Matches reading or writing of files."""
 

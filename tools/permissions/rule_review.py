@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.definition import EffectKind
 from tools.permissions.paths import PathPattern
 from tools.permissions.rule_grammar import ByName, ByPath, Pattern, Rule, Verdict, pattern_of
 from tools.permissions.shell import CommandPattern
+from tools.record import record
 
 _SUBJECTS = {EffectKind.READ: "read_file", EffectKind.WRITE: "write_file"}
 _RANK = {Verdict.DENY: 0, Verdict.ASK: 1, Verdict.ALLOW: 2}
 _KINDS = frozenset(("run_command", *_SUBJECTS.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RuleProblem:
     """A rule of no use, why in words, and the rule that makes it so if there is one."""
 

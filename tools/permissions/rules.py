@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
@@ -43,6 +43,7 @@ from tools.permissions.shell import (
     Match,
     RestrictedCommands,
 )
+from tools.record import record
 
 __all__ = [
     "READ_ONLY",
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Judgement:
     """What the rules say of a call, and the rule that decided.
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -39,6 +38,7 @@ from tools.permissions.shell_words import (
     program_name,
     read_commands,
 )
+from tools.record import record
 
 RuleT = TypeVar("RuleT")
 
@@ -71,7 +71,7 @@ class Match(Enum):
     YES = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommandPattern:
     """The argument of `run_command(…)`: `words` for a prefix, else `text` for a whole command."""
 
@@ -237,7 +237,7 @@ class RestrictedCommands(Generic[RuleT]):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Said:
     """The arguments of a command however they are ordered and spelled."""
 

@@ -12,11 +12,11 @@ import glob
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tools.permissions.command_check import PIPE
+from tools.record import record
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -45,7 +45,7 @@ class Unclear(Exception):
     """No rule can speak for this. The message says why, to follow "it"."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Piece:
     """Part of a word. `plain` text is still open to tilde, braces and globs; `empty` may vanish."""
 

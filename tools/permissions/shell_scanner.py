@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from tools.record import record
+
 MAX_INNER = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Word:
     """A word without its quotes; `dynamic` if running may change it."""
 

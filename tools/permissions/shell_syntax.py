@@ -12,7 +12,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from tools.permissions.shell_expansion import (
     is_word,
 )
 from tools.permissions.shell_words import read_commands
+from tools.record import record
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -64,7 +64,7 @@ _WITHOUT_COMMAND = frozenset(("for", "in", "[", "[["))
 _EXPANDING = "*?~$`{<"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A simple command of a line, or something else that the line does.
 

@@ -23,12 +23,13 @@ from tools.permissions.launchers import (
 )
 from tools.permissions.run_variables import is_run
 from tools.permissions.shell_scanner import MAX_INNER, Scanner, Word
+from tools.record import record
 
 MAX_WRAPPED = 20
 _UNSURE_WORDS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SimpleCommand:
     """Words from one command position, unquoted. Not `sure`: perhaps only an argument."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tools import storage
 from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
+from tools.record import record
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
@@ -52,7 +53,7 @@ class ProjectFileError(Exception):
     """A file of the project cannot be used safely. The message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProjectFile:
     """One file of a project that trust is about.
 
@@ -69,7 +70,7 @@ class ProjectFile:
     data: bytes = field(default=b"", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProjectTool:
     """A tool the project brings: its name, the file, and what it would run."""
 

@@ -10,11 +10,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from tools import storage
 from tools.permissions.trust import MAX_BYTES, MAX_FILES, ProjectFileError, Trust, TrustReport
+from tools.record import record
 
 
 class TrustStore:
@@ -78,7 +79,7 @@ class TrustStore:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Stored:
     digest: str
     trust: Trust

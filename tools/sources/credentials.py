@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools import storage
+from tools.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Credentials:
     """One login: `service` and `identity` name it in the keyring, `path` is the file without one.
 

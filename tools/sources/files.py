@@ -9,12 +9,12 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats.problems import ToolFileError, ToolProblem
+from tools.record import record
 from tools.sources.codex_config import PROJECT_FILES
 from tools.storage import read_regular
 from tools.yamltext import MAX_BYTES
@@ -62,7 +62,7 @@ def tool_places(
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Reading:
     """What a path gave when it had this signature."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
@@ -22,13 +22,14 @@ from tools.engine.template import Names, TemplateError, parse, parse_argv
 from tools.engine.template_shell import SHELLS, ShellTemplate, compile_shell
 from tools.formats.problems import ToolProblem
 from tools.formats.references import PREDEFINED
+from tools.record import record
 from tools.yamltext import KeyPath
 
 _Found: TypeAlias = tuple[KeyPath, str]
 _Compiled: TypeAlias = ShellTemplate | WordHazards
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlanCheck:
     """What the engine says of a tool.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.permissions.grant import Grant
+from tools.record import record
 from tools.sources.session_log import (
     SessionLog,
     SessionLogError,
@@ -60,7 +61,7 @@ _REQUIRED = {"task_add": ["content"], "task_status": ["id", "status"]}
 _Act: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionContext:
     """What the tools of a session know of it.
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from tools import storage
 from tools.definition import JsonObject
+from tools.record import record
 
 LOG_FILE = "log.jsonl"
 MIN_PREFIX = 8
@@ -50,7 +51,7 @@ class TaskStatus(StrEnum):
     COMPLETED = "completed"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """A task as it is now. `content` is exactly what was added."""
 
@@ -59,7 +60,7 @@ class Task:
     status: TaskStatus
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """One record. `time` is in seconds since 1970."""
 

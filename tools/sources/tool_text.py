@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from tools.definition import ToolDefinition
 from tools.engine.template import Placeholder
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
+from tools.record import record
 from tools.yamltext import Document, DocumentError, KeyPath, json_path, parse
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolText:
     """A tool file, read once more. `document` None: where its keys are is not known.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tools.engine.compose import MAX_DEPTH
 from tools.formats.cycod_steps import COMMAND_KEYS
 from tools.formats.problems import ToolProblem
 from tools.formats.yaml_repair import NOT_YAML, find_unquoted, with_blocks
+from tools.record import record
 from tools.sources.files import SEVERAL
 from tools.yamltext import Document, KeyPath, json_path
 
@@ -30,7 +31,7 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """What is wrong with one file. `diff` is what `--fix` changed, empty when nothing."""
 
@@ -77,7 +78,7 @@ def problems_of(file: ToolFile, trial: Trial, store: ToolStore) -> tuple[ToolPro
     return tuple(dict.fromkeys(placed))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Note:
     """Something wrong at a key; a tool of one command has no key `steps`."""
 

@@ -13,13 +13,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from tools.definition import Scope
+from tools.record import record
 
 
 class OptionError(Exception):
     """The words do not make a command. The message says which word and what is expected."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Option:
     """One option.
 

@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from tools.definition import (
 )
 from tools.events import CallEvent
 from tools.formats.platforms import current_platform
+from tools.record import record
 
 OPTIONS = (
     *COMMON_OPTIONS,
@@ -55,7 +55,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TestReport:
     """How one test went.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats import read
 from tools.formats.problems import ToolFileError, ToolProblem
+from tools.record import record
 from tools.sources.plan_checks import check_plan
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Trial:
     """What a text is as a tool file: a definition, or errors, and in both cases warnings.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,13 @@ from tools.confinement import (
     Survey,
 )
 from tools.definition import ToolError
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.engine.isolation.proof import Proof
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Demands:
     """What the definition of a tool asks for.
 
@@ -43,7 +44,7 @@ class Demands:
     read: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Isolation:
     """Chooses for one workspace.
 

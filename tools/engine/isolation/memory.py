@@ -14,10 +14,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+
+from tools.record import record
 
 _MOUNT = Path("/sys/fs/cgroup")
 _PROBE_LIMIT = 16 * 1024 * 1024
@@ -35,7 +36,7 @@ class Reach(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryMeans:
     """How memory is limited here. `group` is where control groups are made, v1 or v2."""
 

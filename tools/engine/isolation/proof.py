@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tools.engine.isolation import bubblewrap, container, seatbelt, seccomp
 from tools.engine.isolation.inside import WRITES
 from tools.engine.isolation.request import Request
 from tools.engine.isolation.wrap import in_sandbox
+from tools.record import record
 
 _TIMEOUT_S = 20
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -37,7 +37,7 @@ _MUST_FAIL = {
 _SIGNALS = "signals to programs outside"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Proof:
     """What trying a backend showed.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from tools.record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Request:
     """A process as its tool wants it. `reads` are files of opta's that it must be able to read."""
 

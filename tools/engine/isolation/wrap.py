@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tools import storage
 from tools.confinement import Backend, Walls
 from tools.engine.isolation import bubblewrap, landlock, seatbelt, seccomp
 from tools.engine.isolation.request import Request
+from tools.record import record
 
 _REACH_OUT = frozenset({
     "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY",
@@ -26,7 +27,7 @@ _CLOSED = tuple(map(Path, ("/tmp", "/var/tmp", "/run")))
 _TEMP_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wrapped:
     """What is started instead. `descriptors` are open and go to the child."""
 

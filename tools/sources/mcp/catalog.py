@@ -24,6 +24,7 @@ from tools.definition import (
 )
 from tools.engine.output import has_unseen, sanitize, visible
 from tools.formats.json_schema import schema_errors
+from tools.record import record
 from tools.sources.mcp.config import ServerConfig
 
 MAX_TOOLS = 1000
@@ -59,7 +60,7 @@ class ServerTool:
         return f"{self.description}\n{json.dumps(schemas, indent=1, sort_keys=True, default=str)}\n"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerPrompt:
     """A prompt. `arguments` are names with whether they are required."""
 
@@ -68,7 +69,7 @@ class ServerPrompt:
     arguments: tuple[tuple[str, bool], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerResource:
     """A resource, or a template of some where the address holds `{…}`."""
 

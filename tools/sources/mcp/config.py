@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
 from tools.definition import Scope, digest_of
 from tools.formats.problems import ToolProblem
+from tools.record import record
 from tools.yamltext import Document, json_path
 
 START_MS = 30_000
@@ -51,7 +52,7 @@ _PASSED_OVER = ("description", "alwaysAllow", "autoApprove", "trust", "note")
 """What others keep here: harmless, or a permission that only opta's own rules give."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerConfig:
     """One server. `command` is empty for one that has a `url`.
 
@@ -99,7 +100,7 @@ def _matches(tool: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variables:
     """The environment that `${NAME}` is looked up in.
 

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,6 +17,7 @@ from tools.definition import JsonObject, ToolError
 from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
+from tools.record import record
 from tools.sources.mcp import sdk
 from tools.sources.mcp.catalog import Catalog
 from tools.sources.mcp.config import ServerConfig
@@ -60,7 +60,7 @@ class State(StrEnum):
         return self is State.STARTING
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Host:
     """What a connection needs of opta.
 

@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from prompts import load
@@ -15,6 +14,7 @@ from tools.definition import Outcome, ToolResult
 from tools.engine.capture import Capture
 from tools.engine.output import ModelText, for_model, visible
 from tools.formats.json_schema import schema_errors, value_problem
+from tools.record import record
 
 _END = "</mcp_result"
 _SUFFIXES = {
@@ -24,7 +24,7 @@ _SUFFIXES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerResult:
     """What a call of a server's tool gave: pieces of content as the SDK has them."""
 

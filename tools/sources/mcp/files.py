@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tools.definition import Scope
 from tools.engine.environment import is_secret
 from tools.formats.problems import ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, read_project_file
+from tools.record import record
 from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
 from tools.yamltext import DocumentError, parse
 
@@ -25,7 +26,7 @@ PROJECT_FILES = (".opta/config.yml", ".mcp.json")
 """Where a project may configure servers, nearest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Configured:
     """The servers by name, and what is wrong with the files."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tools.definition import JsonObject
 from tools.engine.output import sanitize, visible
+from tools.record import record
 from tools.sources.mcp.catalog import (
     MAX_TOOLS,
     Catalog,
@@ -33,7 +34,7 @@ _LOST = (-32000, -32600)
 _LOST_WORDS = ("connection closed", "session terminated", "connection lost")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elicitation:
     """What a server wants to know of the person.
 
@@ -47,7 +48,7 @@ class Elicitation:
     url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElicitationAnswer:
     """The person's answer: `action` is accept, decline or cancel."""
 
@@ -55,7 +56,7 @@ class ElicitationAnswer:
     content: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Callbacks:
     """What a server may ask or tell."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,6 +31,7 @@ from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.engine.service import Service
@@ -57,7 +57,7 @@ async def _decline(server: str, question: sdk.Elicitation) -> sdk.ElicitationAns
     return sdk.ElicitationAnswer("decline")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Surroundings:
     """What servers run in: the workspace, the environment of children without secrets (R38)."""
 

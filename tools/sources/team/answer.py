@@ -22,6 +22,7 @@ from typing import Any
 from tools import storage
 from tools.definition import digest_of
 from tools.engine.output import visible
+from tools.record import record
 from tools.yamltext import DocumentError, parse
 
 VERSION = 1
@@ -43,7 +44,7 @@ class TeamError(Exception):
     """A team source cannot be used. The message says what is wrong with it, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamFile:
     """A tool file of a team: its name, without a directory, and its text."""
 

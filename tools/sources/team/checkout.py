@@ -10,7 +10,6 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools.builtin.git_settings import without_transport
@@ -18,6 +17,7 @@ from tools.definition import ResolvedCall
 from tools.engine.output import visible
 from tools.engine.process import ProcessSpec, ProcessStartError, run_process
 from tools.permissions.grant import Grant
+from tools.record import record
 from tools.sources.team.answer import (
     MAX_BYTES,
     MAX_FILES,
@@ -33,7 +33,7 @@ _TREE = b"40000"
 _FILES = (b"100644", b"100755")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checkout:
     """A directory in a git repository. `grant` is what its owner configured allows: reading."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from tools.definition import digest_of
 from tools.hosts import is_loopback
+from tools.record import record
 
 _REVISION = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _ORG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -18,7 +18,7 @@ class TeamConfigError(Exception):
     """The settings name no team that can be used. The message says which and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamConfig:
     """One source of team tools: an address with an organisation, or a directory.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tools.engine.output import visible
+from tools.record import record
 from tools.sources.team.answer import MAX_BYTES, TeamError
 from tools.sources.team.config import TeamConfig
 
@@ -16,7 +17,7 @@ _WRONG_TOKEN = "it does not accept the token"
 _STATUS = {403: "the token may not read these tools", 404: "it knows no such organisation"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fetched:
     """A whole answer, and the tag under which the server knows it."""
 

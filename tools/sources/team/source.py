@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,6 +23,7 @@ from tools.definition import (
 from tools.engine.environment import child_environment
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
+from tools.record import record
 from tools.sources.team.answer import TeamAnswer, TeamDirectory, TeamError, parse_answer
 from tools.sources.team.config import TeamConfig
 from tools.sources.team.store import LastAnswer
@@ -32,7 +32,7 @@ TOOL = "team_sync"
 """What permission rules know the reading of a team source as."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FreshAnswer:
     """An answer that was just read, and the tag it came with."""
 

@@ -10,11 +10,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tools import storage
+from tools.record import record
 from tools.sources.team.answer import TeamAnswer, TeamError, TeamFile, parse_answer
 from tools.sources.team.config import TeamConfig
 
@@ -22,7 +22,7 @@ ValueT = TypeVar("ValueT")
 _NOTHING: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LastAnswer:
     """An answer, the tag it came with, and when it was last known to be current (epoch, s)."""
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats.problems import ToolFileError, ToolProblem
 from tools.permissions.allowlist import Allowlist
+from tools.record import record
 from tools.sources.files import usable_tools
 from tools.sources.team.answer import TeamAnswer, TeamError, TeamFile
 from tools.sources.team.config import TeamConfig
@@ -29,7 +30,7 @@ SHOWN_NAMES = 5
 """How many waiting tools one line names."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """What a file defines, and what is wrong with it."""
 
@@ -42,7 +43,7 @@ class Reading:
         return bool(self.tools) and all(problem.warning for problem in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Waiting:
     """A file that waits to be accepted: `before` is the text in use, None where it is new."""
 
@@ -61,7 +62,7 @@ class Waiting:
         return f"{', '.join(self.names)} ({self.kind})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TeamState:
     """All that is known of a team now. `unusable` are problems of the files as they are shared."""
 

@@ -1,0 +1,43 @@
+"""Records: data that never changes, in classes that are made fast.
+
+`dataclass(frozen=True, slots=True)` compiles six methods for each class, 0.3 ms, and a start loads
+150 such classes. A record shares all of them but its constructor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform
+
+_Class = TypeVar("_Class", bound=type)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: _Class) -> _Class:
+    """Make a dataclass with slots whose instances are equal, and hashed, by their fields.
+
+    Assigning to a field is an error of the type checker alone. All that `dataclasses` offers works.
+    """
+    made: Any = dataclass(eq=False, repr=False, slots=True)(cls)
+    names = [each.name for each in fields(made) if each.compare]
+    made.__record_key__ = attrgetter(*names) if names else type
+    for method in (__eq__, __hash__, __repr__):
+        if method.__name__ not in cls.__dict__:
+            setattr(made, method.__name__, method)
+    return made  # type: ignore[no-any-return]
+
+
+def __eq__(self: Any, other: Any) -> bool:
+    if type(other) is not type(self):
+        return NotImplemented
+    return bool(self.__record_key__(self) == self.__record_key__(other))
+
+
+def __hash__(self: Any) -> int:
+    return hash(self.__record_key__(self))
+
+
+def __repr__(self: Any) -> str:
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
