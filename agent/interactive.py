@@ -162,6 +162,12 @@ class Port:
         prompts = [] if self.chat is None else prompt_commands(self.chat.servers)
         return offered() + prompts
 
+    def following(self, name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """What may follow a slash command."""
+        from agent.slash_words import following
+
+        return [] if self.chat is None else following(self.chat, name.lower(), before)
+
     def goodbye(self) -> str:
         """The way back into this session."""
         return self.chat.goodbye() if self.chat is not None else ""

@@ -1,4 +1,4 @@
-"""Completes slash commands and `@file` references."""
+"""Completes slash commands, the words that follow them, and `@file` references."""
 
 from __future__ import annotations
 
@@ -13,16 +13,26 @@ from agent.ui.file_index import FileIndex
 SHOWN = 50
 """How many files are offered at once."""
 
-_COMMAND = re.compile(r"/([\w-]*)")
+_COMMAND = re.compile(r"/[\w-]*")
+_ARGUMENTS = re.compile(r"/([\w-]+)((?: +\S+)*) +(\S*)")
 _REFERENCE = re.compile(r"(?:^|\s)@(\"[^\"\n]*|[^\s\"]\S*|)$")
 """What stands before the cursor where a file is named: a word, or what follows a quote."""
 
 
 class InputCompleter(Completer):
-    """Offers `/command` at the start of the input and `@path` at the start of any word."""
+    """Offers `/command` at the start of the input and `@path` at the start of any word.
 
-    def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
+    `following` is given a command's name and the words after it; it returns what may come next.
+    """
+
+    def __init__(
+        self,
+        commands: Callable[[], Sequence[tuple[str, str]]],
+        following: Callable[[str, Sequence[str]], Sequence[tuple[str, str]]],
+        files: FileIndex,
+    ) -> None:
         self._commands = commands
+        self._following = following
         self._files = files
 
     def get_completions(
@@ -30,17 +40,22 @@ class InputCompleter(Completer):
     ) -> Iterable[Completion]:
         """Yield what fits before the cursor, best first."""
         before = document.text_before_cursor
-        if command := _COMMAND.fullmatch(before):
-            yield from self._slash(command[1])
+        if _COMMAND.fullmatch(before):
+            offered = [(f"/{name}", help_text) for name, help_text in self._commands()]
+            yield from _beginning_with(before, offered)
         elif reference := _REFERENCE.search(before):
             written = reference[1]
             for path in best(written.removeprefix('"'), self._files.paths())[:SHOWN]:
                 yield Completion(_as_written(path), -len(written))
+        elif arguments := _ARGUMENTS.fullmatch(before):
+            name, words, typed = arguments.groups()
+            yield from _beginning_with(typed, self._following(name, words.split()))
 
-    def _slash(self, typed: str) -> Iterable[Completion]:
-        for name, help_text in self._commands():
-            if name.startswith(typed):
-                yield Completion(f"/{name}", -len(typed) - 1, display_meta=help_text)
+
+def _beginning_with(typed: str, words: Iterable[tuple[str, str]]) -> Iterable[Completion]:
+    for word, help_text in words:
+        if word.startswith(typed):
+            yield Completion(word, -len(typed), display_meta=help_text)
 
 
 def may_complete(before: str) -> bool:

@@ -44,7 +44,9 @@ class Control:
     ) -> None:
         self.text = Buffer(
             multiline=True,
-            completer=ThreadedCompleter(InputCompleter(port.commands, FileIndex(root))),
+            completer=ThreadedCompleter(
+                InputCompleter(port.commands, port.following, FileIndex(root))
+            ),
             complete_while_typing=Condition(self._may_complete),
             history=history,
         )
@@ -154,13 +156,13 @@ class Control:
         return may_complete(self.text.document.text_before_cursor)
 
     def _completes(self) -> bool:
-        """Complete what Enter completes: the chosen file, or a command that is not one yet."""
+        """Complete what Enter completes: what was chosen, or a command that is not one yet."""
         state = self.text.complete_state
         if state is None or not state.completions:
             return False
         text = self.text.text
         chosen = state.current_completion
-        if text.startswith("/"):
+        if text.startswith("/") and " " not in text:
             known = text in [f"/{name}" for name, _ in self._port.commands()]
             chosen = None if known else state.completions[0]
         if chosen is not None:

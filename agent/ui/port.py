@@ -61,6 +61,10 @@ class ChatPort(Protocol):
         """Return the slash commands: name without the slash, and its help."""
         ...
 
+    def following(self, name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """Return what may follow a slash command and these words: each word and its help."""
+        ...
+
     def goodbye(self) -> str:
         """Return what is printed on leaving: the way back into this session, or nothing."""
         ...

@@ -324,6 +324,40 @@ def test_every_slash_command_is_offered_at_once():
         terminal.wait(lambda screen: all(f"\n /{c.name} " in screen for c in COMMANDS))
 
 
+def test_what_may_follow_a_command_is_offered_word_by_word():
+    user_config(deploy="true", depart="true")
+    with ModelServer() as server, chat(server, rows=40) as terminal:
+        terminal.type("/tools dis")
+        terminal.wait("take a tool out of the next request")
+        terminal.send("Tab")
+        terminal.type(" dep")
+        terminal.wait(lambda screen: " depart " in screen and "The deploy tool" in screen)
+        terminal.type("l")
+        terminal.wait(lambda screen: " depart " not in screen)
+        terminal.send("Tab")
+        terminal.wait("> /tools disable deploy")
+        terminal.send("Enter")
+        terminal.wait("deploy", everything=True)
+        terminal.type("/tools disable dep")
+        terminal.wait(
+            lambda screen: "The depart tool" in screen and "The deploy tool" not in screen
+        )
+        terminal.send("C-c")
+        terminal.type("/permissions mode pl")
+        terminal.wait("\n plan")
+        terminal.send("Tab")
+        terminal.send("Enter")
+        terminal.wait("plan ·")
+
+
+def test_enter_sends_a_command_though_words_are_offered_after_it():
+    with ModelServer() as server, chat(server, rows=50) as terminal:
+        terminal.type("/tools ")
+        terminal.wait("where the tokens go")
+        terminal.send("Enter")
+        terminal.wait("Available Tools:")
+
+
 def test_a_file_with_a_blank_in_its_name_is_completed_and_goes_along():
     Path("two words.txt").write_text("the secret of soup")
     with ModelServer([say("Soup it is.")]) as server, chat(server) as terminal:

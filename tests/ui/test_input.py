@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,12 @@ def test_the_best_match_is_in_the_name_then_in_the_path_then_scattered():
     assert best("", PATHS)[0] == "README.md"
 
 
+def following(name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
+    return [("enable", "e"), ("tokens", "t"), *((word, "again") for word in before)]
+
+
 def completions(text: str, root: Path) -> list[str]:
-    completer = InputCompleter(lambda: [("help", "h"), ("tools", "t")], FileIndex(root))
+    completer = InputCompleter(lambda: [("help", "h"), ("tools", "t")], following, FileIndex(root))
     return [c.text for c in completer.get_completions(Document(text), CompleteEvent())]
 
 
@@ -41,7 +46,19 @@ def test_commands_are_completed_only_at_the_start(tmp_path: Path):
     assert completions("/", tmp_path) == ["/help", "/tools"]
     assert completions("/t", tmp_path) == ["/tools"]
     assert completions("x /t", tmp_path) == []
-    assert completions("/tools t", tmp_path) == []
+
+
+def test_words_after_a_command_are_completed_one_by_one(tmp_path: Path):
+    assert completions("/tools ", tmp_path) == ["enable", "tokens"]
+    assert completions("/tools to", tmp_path) == ["tokens"]
+    assert completions("/tools enable  x ", tmp_path) == ["enable", "tokens", "enable", "x"]
+    assert completions("x /tools ", tmp_path) == []
+    assert completions("/tools a\n", tmp_path) == []
+
+
+def test_a_file_may_follow_a_command(tmp_path: Path):
+    (tmp_path / "one.txt").touch()
+    assert completions("/tools @o", tmp_path) == ["one.txt"]
 
 
 def test_files_are_completed_after_an_at_sign(tmp_path: Path):

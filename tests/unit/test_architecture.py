@@ -70,6 +70,7 @@ LAYERS = (
     ("agent.configuration", "agent.project", "agent.team"),
     ("agent.chat",),
     ("agent.mcp_chat", "agent.team_chat"),
+    ("agent.slash_words",),
     ("agent.slash",),
     ("agent.spec_loop",),
     ("agent.ui.loop_view",),
