@@ -99,6 +99,8 @@ def run(args: argparse.Namespace, out: TextIO) -> int:
         code: int = args.action(args, root, out)
     except (RuleError, SettingsError) as error:
         raise UserError(str(error), USAGE) from None
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise UserError(str(error)) from None
     return code

@@ -48,5 +48,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     )
     try:
         return command.run(arguments, tools, out, sys.stderr)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise UserError(str(error)) from None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tools.advertising import MOST_NAMED, Deferral, Ranking, over_budget, over_number, summed_up
+from tools.advertising import Deferral, Ranking, over_budget, over_number, summed_up
 from tools.definition import JsonObject, ToolDefinition
 from tools.formats.problems import ToolProblem
 from tools.record import record
@@ -17,6 +17,9 @@ __all__ = ["ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
 
 MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
+
+WARNED_NAMES = 5
+"""How many tools over a limit a warning names."""
 
 
 @record
@@ -247,8 +250,9 @@ class ToolRegistry:
         self._wire = tuple(tool.wire for tool in on)
         problems = [*self._file_problems, *_limit_warnings(over, deferred=finds)]
         problems += _overruled(custom, self._switches)
-        if len(custom) > MANY_TOOLS:
-            problems.append(_many_tools(len(custom)))
+        sent = sum(entry.enabled for entry in custom if _name(entry) not in over)
+        if sent > MANY_TOOLS:
+            problems.append(_many_tools(sent))
         # Warnings about all tools together have no path and come last.
         self._problems = tuple(sorted(problems, key=lambda p: (p.path is None, str(p.path))))
 
@@ -345,14 +349,14 @@ def _limit_warnings(over: Mapping[str, str], *, deferred: bool) -> list[ToolProb
 
 
 def _few(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{', '.join(names[:MOST_NAMED])}{rest}"
+    rest = f" and {len(names) - WARNED_NAMES} more" if len(names) > WARNED_NAMES else ""
+    return f"{', '.join(names[:WARNED_NAMES])}{rest}"
 
 
 def _many_tools(count: int) -> ToolProblem:
     return ToolProblem(
-        None, f"{count} custom tools are loaded: each one offered to the model costs tokens in "
-        "every request", hint="see /tools tokens", warning=True,
+        None, f"{count} custom tools are offered to the model: each costs tokens in every request",
+        hint="see /tools tokens", warning=True,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -198,6 +199,24 @@ def test_a_reader_that_leaves_early_ends_opta_quietly():
         process.wait(timeout=20)
         process.stderr.close()
     assert b"Traceback" not in told
+
+
+@pytest.mark.parametrize("words", [["tools"], ["permissions", "list"]])
+def test_a_reader_of_a_long_listing_that_leaves_early_hears_nothing_more(words):
+    config = Path(os.environ["XDG_CONFIG_HOME"], "opta")
+    (config / "tools").mkdir(parents=True)
+    for number in range(200):
+        tool = {"name": f"a_tool_with_a_long_name_{number}", "description": "x", "bash": "true"}
+        (config / "tools" / f"{number}.json").write_text(json.dumps(tool))
+    rules = [f"run_command(a rather long command {number})" for number in range(300)]
+    (config / "config.yml").write_text(json.dumps({"permissions": {"allow": rules}}))
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*OPTA, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=SOON_S
+    )
+    os.close(writer)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -334,6 +334,14 @@ def test_tools_that_were_called_stay_and_the_others_are_deferred():
     assert made.find("t0").reason == "deferred: over the limit of 2 custom tools"
 
 
+def test_what_is_deferred_is_told_in_one_short_line():
+    made = registry([custom(f"t{n:02}") for n in range(40)], deferral=deferring())
+    assert [str(problem) for problem in made.problems] == [
+        "over the limit of 10 custom tools, deferred: t10, t11, t12, t13, t14 and 25 more "
+        "(the model loads them with find_tools)"
+    ]
+
+
 def test_nothing_is_counted_while_all_tools_fit():
     asked = []
     made = registry([custom("a")], deferral=deferring(asked=asked))
