@@ -37,7 +37,7 @@ COMMANDS = {
     "permissions": Command(
         "agent.permissions_command", "show and change permission rules, check a command"
     ),
-    "team": Command("agent.team_command", "tools your team shares: status, sync, accept, serve"),
+    "team": Command("agent.team_command", "tools your team shares: get, accept and serve them"),
     "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export, undo and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),
@@ -78,6 +78,10 @@ def _run(arguments: Sequence[str], version: str) -> int:
 
 def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
     module = importlib.import_module(COMMANDS[name].module)
+    if name == "help" and arguments and arguments[0] in COMMANDS:
+        command, *words = arguments
+        if not module.has_page(command):
+            return _run_command(command, [*words, "--help"], version)
     if COMMANDS[name].own_words:
         return int(module.main(arguments, sys.stdout))
     from agent.parser import Parser

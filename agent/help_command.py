@@ -1,4 +1,4 @@
-"""`opta help [TOPIC …]`: pages about the tool and permission commands."""
+"""`opta help [TOPIC …]`: pages about tools, permissions, hooks and the loop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ _PAGES = Path(tools.commands.__file__).parent / "help"
 
 def main(words: Sequence[str], out: TextIO) -> int:
     """Print the page of a topic, without one the list of topics. Raises UserError."""
-    topics = [word for word in words if word not in ("-h", "--help")]
-    out.write(page("-".join(topics)) if topics else _topics())
+    name = "-".join(word for word in words if word not in ("-h", "--help"))
+    out.write(page(name) if name else _topics())
     return 0
+
+
+def has_page(command: str) -> bool:
+    """Tell whether there is a page about a command; of the others `--help` says all."""
+    return command in _names()
 
 
 def page(name: str) -> str:
@@ -37,7 +42,8 @@ def page(name: str) -> str:
 
 def _topics() -> str:
     lines = [f"  opta help {_spoken(name)}" for name in _names()]
-    return "\n".join(["Topics:", "", *lines, "", "Everything else: opta --help", ""])
+    more = "Other commands: opta help COMMAND. Which there are: opta --help"
+    return "\n".join(["Topics:", "", *lines, "", more, ""])
 
 
 def _names() -> list[str]:

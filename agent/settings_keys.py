@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -285,7 +286,7 @@ def _toml_value(text: str) -> Any:
 
 def nearest_key(name: str, known: list[str]) -> str:
     """Return the known key, or group of keys, a slip or two away from `name`; else nothing."""
-    groups = {key.partition(".")[0] for key in known}
+    groups = {key[: dot.start()] for key in known for dot in re.finditer(r"\.", key)}
     slips = {key: _slips(name, key) for key in {*known, *groups}}
     # Of two keys as near, people rather swapped letters than forgot one: the same length wins.
     near = min(slips, key=lambda key: (slips[key], abs(len(key) - len(name)), key), default="")

@@ -10,8 +10,10 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from agent import streams
 from agent.configuration import read_settings
 from agent.errors import FAILED, NEEDS_PERMISSION, USAGE, UserError
 from agent.project import project_root
@@ -52,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def command(name: str, help_: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=help_, description=f"{help_.capitalize()}.")
+        made = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
         made.add_argument("-C", "--directory", metavar="DIR", help="work in DIR")
         return made
 
@@ -68,7 +70,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     accept.add_argument("-y", "--yes", action="store_true", help="ask nothing")
     login = command("login", "keep the token for the team's server (read from standard input)")
     login.add_argument("--forget", action="store_true", help="delete the token instead")
-    _configure_serve(command("serve", "share a directory of tool files on this machine"))
+    _configure_serve(
+        commands.add_parser("serve", help="share a directory of tool files on this machine")
+    )
 
 
 def _configure_serve(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +96,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
             return _serve(arguments, out)
         root = project_root(arguments.directory)
         settings = read_settings(root, {}, trusted=None)
+        for text in settings.warnings:
+            streams.tell(text)
         if arguments.action == "login":
             return _login(_needed(team_config(settings), settings), out, forget=arguments.forget)
         gate = PermissionGate(RuleSet(settings.rules, root))
@@ -234,7 +240,9 @@ def _serve(arguments: argparse.Namespace, out: TextIO) -> int:
     from tools.sources.team.answer import TeamError
     from tools.sources.team.serve import TeamServer
 
-    directory = project_root(arguments.shared)
+    directory = Path(arguments.shared).expanduser().resolve()
+    if not directory.is_dir():
+        raise UserError(f"there is no directory {arguments.shared} to share", USAGE)
     org = arguments.org or directory.name
     given = os.environ.get(arguments.token_env, "").strip()
     token = given or secrets.token_urlsafe(24)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TextIO
 
+from agent import streams
 from agent.app import build_registry, build_tools_command
 from agent.configuration import read_settings
 from agent.errors import UserError
@@ -14,7 +15,6 @@ from agent.project import project_root, trust_in
 from agent.team import team_tools
 from tools.commands import tools as command
 from tools.cost import form_of
-from tools.engine.output import visible
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     flags = {name: getattr(arguments, name) for name in names}
     settings = read_settings(root, flags, trusted=trust.settings)
     for text in settings.warnings:
-        sys.stderr.write(f"opta: {visible(text)}\n")
+        streams.tell(text)
     tools = build_tools_command(
         root,
         build_registry(trust, settings, team=team_tools(settings)),

@@ -180,6 +180,12 @@ def test_r28_killed_and_back_the_server_changes_nothing_until_it_is_accepted(sha
     assert [one["tools"] for one in state["waiting"]] == [["more"]]
 
 
+def test_a_misspelt_setting_is_told_with_its_place():
+    configure_team(directory="/srv/tools", feature={"sharedTools": True})
+    assert "config.yml" in (told := team("status").stderr)
+    assert "teams.feature: unknown setting; did you mean teams.features?" in told
+
+
 def test_a_name_that_does_not_wait_is_an_error(shared):
     configure_team(directory=str(shared))
     team("sync")
@@ -289,7 +295,9 @@ def test_a_port_that_is_taken_and_a_directory_that_is_not_there_are_one_line(sha
         taken = team("serve", str(shared), "--port", str(served.port))
     assert taken.returncode == 1
     assert taken.stderr == (f"opta: cannot listen on port {served.port}: Address already in use\n")
-    assert team("serve", "/nothing/here").returncode == 2
+    missing = team("serve", "/nothing/here")
+    assert missing.returncode == 2
+    assert missing.stderr == "opta: there is no directory /nothing/here to share\n"
 
 
 @needs_tmux

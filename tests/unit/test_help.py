@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from agent.cli import COMMANDS
 from agent.parser import Parser
+from tests.support.cli import opta
 
 
 def parsers(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, Parser]]:
@@ -26,6 +27,15 @@ def commands() -> Iterator[tuple[str, Parser]]:
             parser = Parser(prog=f"opta {name}", description=command.help)
             importlib.import_module(command.module).configure(parser)
             yield from parsers(parser, f"opta {name}")
+
+
+def test_a_command_without_a_page_of_its_own_answers_help_about_it():
+    for words in (["team"], ["sessions", "list"]):
+        helped = opta("help", *words)
+        assert helped.returncode == 0, helped.stderr
+        assert helped.stdout == opta(*words, "--help").stdout
+    assert "there is no help about 'tool ad'" in opta("help", "tool", "ad").stderr
+    assert "opta help COMMAND" in opta("help").stdout
 
 
 def test_every_usage_is_a_line_that_can_be_typed_and_every_command_says_what_it_does():
