@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -54,7 +53,7 @@ def form_of(model: str) -> Form:
     return Form.OPENAI_CL100K if _CL100K.match(name) else Form.OPENAI_O200K
 
 
-@dataclass(frozen=True)
+@record
 class ToolsCost:
     """What a list of tools costs: each by its wire name, the list itself, and all together."""
 

@@ -11,13 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tools.record import record
+from tools.record import open_record, record
 
 if TYPE_CHECKING:
     from tools.actions import Action
@@ -109,7 +109,7 @@ class ToolTest:
     platforms: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@open_record
 class ToolDefinition:
     """A tool as data: everything the model, the gate and the engine need to know about it.
 
@@ -181,7 +181,7 @@ class ToolCall:
     arguments_json: str
 
 
-@dataclass(frozen=True)
+@open_record
 class ResolvedCall:
     """A call whose tool exists, is on, and whose arguments fit its schema.
 
@@ -296,7 +296,7 @@ Progress: TypeAlias = Callable[[str], None]
 """Takes output (already safe for a terminal) while a call runs."""
 
 
-@dataclass(frozen=True)
+@record
 class Invocation:
     """A call that is ready to run: what it will do, how that looks, and the function that does it.
 

@@ -19,13 +19,24 @@ def record(cls: _Class) -> _Class:
 
     Assigning to a field is an error of the type checker alone. All that `dataclasses` offers works.
     """
-    made: Any = dataclass(eq=False, repr=False, slots=True)(cls)
-    names = [each.name for each in fields(made) if each.compare]
-    made.__record_key__ = attrgetter(*names) if names else type
+    made: _Class = _with_methods(dataclass(eq=False, repr=False, slots=True)(cls))
+    return made
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def open_record(cls: _Class) -> _Class:
+    """Make a record without slots: there is room for what a `cached_property` keeps."""
+    made: _Class = _with_methods(dataclass(eq=False, repr=False)(cls))
+    return made
+
+
+def _with_methods(cls: Any) -> Any:
+    names = [each.name for each in fields(cls) if each.compare]
+    cls.__record_key__ = attrgetter(*names) if names else type
     for method in (__eq__, __hash__, __repr__):
         if method.__name__ not in cls.__dict__:
-            setattr(made, method.__name__, method)
-    return made  # type: ignore[no-any-return]
+            setattr(cls, method.__name__, method)
+    return cls
 
 
 def __eq__(self: Any, other: Any) -> bool:

@@ -13,9 +13,11 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from tools.record import record
 
 if TYPE_CHECKING:
     import yaml
@@ -60,7 +62,7 @@ class DocumentError(Exception):
         return f"{place}: {self.message}{key}{hint}"
 
 
-@dataclass(frozen=True)
+@record
 class Document:
     """What was read: `data` holds only None, bool, int, float, str, list and dict.
 

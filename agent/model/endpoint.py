@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.model.base import FailureKind, ModelError
@@ -13,12 +13,13 @@ from agent.model.failures import Target, no_key
 from agent.model.options import ModelOptions
 from agent.redaction import address_secrets, environment_secrets, header_secrets
 from tools.hosts import is_loopback
+from tools.record import record
 
 MIN_SECRET_CHARACTERS = 8
 """What is shorter is no secret but a stand-in for servers that want any key (`none`, `ollama`)."""
 
 
-@dataclass(frozen=True)
+@record
 class Endpoint:
     """Where the model is and how it is reached.
 

@@ -11,12 +11,13 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.model.base import FailureKind, ModelError
 from tools.engine.masking import Masker
+from tools.record import record
 
 MAX_QUOTED_CHARACTERS = 300
 """How much of a server's own words is shown."""
@@ -49,7 +50,7 @@ _BAD_KEY = re.compile(
 _TRY_AGAIN_IN = re.compile(r"(?:try again|retry) in (?:(\d+)m(?!s))?(?:([\d.]+)(ms|s))?", re.I)
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """Where requests go, for error texts. `secrets` are never shown, whatever a server says."""
 
@@ -68,7 +69,7 @@ class Target:
         return line if over <= 0 else line[:MAX_QUOTED_CHARACTERS] + "…"
 
 
-@dataclass(frozen=True)
+@record
 class Problem:
     """What a server said was wrong. `status` is None where an error in a stream carries none."""
 

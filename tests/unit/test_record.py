@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import asdict, field, replace
+from functools import cached_property
 
 import pytest
 
-from tools.record import record
+from tools.record import open_record, record
 
 
 @record
@@ -41,6 +42,15 @@ class Odd:
 
     def __repr__(self):
         return "odd"
+
+
+@open_record
+class Counted:
+    text: str
+
+    @cached_property
+    def words(self):
+        return self.text.split()
 
 
 def test_records_are_equal_by_their_fields_and_class():
@@ -85,3 +95,10 @@ def test_what_dataclasses_offer_works():
 def test_a_record_has_no_room_for_anything_else():
     with pytest.raises(AttributeError):
         Point(1).z = 3
+
+
+def test_an_open_record_keeps_what_it_computed_and_is_equal_without_it():
+    counted = Counted("a b")
+    assert counted.words is counted.words
+    assert counted == Counted("a b")
+    assert repr(counted) == "Counted(text='a b')"

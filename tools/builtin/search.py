@@ -21,6 +21,7 @@ from tools.files.protected import sensitivity
 from tools.files.textfile import NotText, decode
 from tools.files.walk import Entry, walk
 from tools.permissions.rules import Rule
+from tools.record import record
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
 BUDGET_S = 20.0
@@ -31,7 +32,7 @@ _WHOLE_TEXT_DIFFERS = re.compile(r"\\[AZz]|\(\?<?!")
 _META = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
-@dataclass(frozen=True)
+@record
 class Request:
     """What to look for below `place` (a real path, in the tree `root`).
 

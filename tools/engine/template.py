@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 from tools.formats.references import STEP_PROPERTIES
-from tools.record import record
+from tools.record import open_record, record
 
 MAX_PLACEHOLDER_CHARS = 1_000
 """A longer `{…}` is text."""
@@ -99,7 +98,7 @@ class UnknownName:
         )
 
 
-@dataclass(frozen=True)
+@open_record
 class Template:
     """Parsed text: literal pieces and placeholders, in order."""
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from itertools import islice
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools import storage
 from tools.definition import Origin, Scope, Source, ToolDefinition, digest_of
-from tools.record import record
+from tools.record import open_record, record
 
 MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
@@ -79,7 +79,7 @@ class ProjectTool:
     command: str
 
 
-@dataclass(frozen=True)
+@open_record
 class TrustReport:
     """What a project asks to be trusted with, by content (R24).
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -11,6 +10,7 @@ from tools import storage
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import json_text, visible
+from tools.record import record
 
 if TYPE_CHECKING:
     from tools.engine.run import Observe
@@ -43,7 +43,7 @@ class PersonExecutor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@record
 class Context:
     """Where a command works.
 

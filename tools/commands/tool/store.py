@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from tools.definition import Scope, ToolDefinition, wire_name
 from tools.formats.problems import ToolFileError, ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport, inspect
 from tools.permissions.trust_store import TrustStore
+from tools.record import open_record
 from tools.sources.files import SEVERAL, ToolFiles
 from tools.tool_names import other_names
 from tools.yamltext import MAX_BYTES, Document, DocumentError
@@ -33,7 +33,7 @@ class StoreError(Exception):
     """A tool file cannot be found, read or written. The message says which and what to do."""
 
 
-@dataclass(frozen=True)
+@open_record
 class ToolFile:
     """A file that defines a tool, or tries to: then `definition` is None, `problems` say why.
 

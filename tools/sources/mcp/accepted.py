@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
+from tools.record import record
 from tools.sources.mcp.catalog import ServerTool
 from tools.sources.mcp.config import ServerConfig
 from tools.storage import StorageError
 
 
-@dataclass(frozen=True)
+@record
 class Review:
     """What differs from what was accepted, by the names of the tools; `diff` shows it."""
 

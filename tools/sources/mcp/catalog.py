@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tools.actions import McpAction
@@ -38,7 +38,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-@dataclass(frozen=True)
+@record
 class ServerTool:
     """A tool as its server describes it. `hints` are the annotations that are set."""
 
@@ -78,7 +78,7 @@ class ServerResource:
     description: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class Catalog:
     """All that one server offers.
 

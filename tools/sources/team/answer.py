@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from tools import storage
 from tools.definition import digest_of
 from tools.engine.output import visible
-from tools.record import record
+from tools.record import open_record, record
 from tools.yamltext import DocumentError, parse
 
 VERSION = 1
@@ -57,7 +57,7 @@ class TeamFile:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
+@open_record
 class TeamAnswer:
     """All that a team shares, its files by name.
 
