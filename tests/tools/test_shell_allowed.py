@@ -356,6 +356,17 @@ def test_r12_git_beside_what_does_more_is_asked_about(project, line):
     assert verdict(f"npm test && {line}", project, rule, f"allow:run_command({line})")
 
 
+@pytest.mark.parametrize("line", ["sed *", "sed -n -- *", "sed -e * a", "awk -F : *", "jq *"])
+def test_r09_a_script_is_not_whichever_file_comes_first(tmp_path, line):
+    """A language may sort `{e id` before `1p`, and `x{print` before ` {print}`."""
+    names = (" {print}", "x{print}") if line.startswith("awk") else ("1p", "{e id\n}")
+    for name in names:
+        (tmp_path / name).touch()
+    assert verdict(line, tmp_path) is Verdict.ASK
+    for harmless in ("sed -n 1p *", "awk '{print $1}' *", "jq . *", "wc -l *"):
+        assert verdict(harmless, tmp_path) is Verdict.ALLOW, whys(harmless, tmp_path)
+
+
 def test_a_read_rule_holds_for_commands(project):
     assert verdict("cat src/b.py", project, "deny:read_file(src/**)") is Verdict.DENY
     assert verdict("ls; cd src; cat b.py", project, "ask:read_file(src/b.py)") is Verdict.ASK

@@ -35,6 +35,10 @@ _UNSPLIT = re.compile(r"[\w./,:@%+=-]*")
 _LITERAL = re.compile(r"[\w./,:@%+=-]+", re.ASCII)
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\([$`"\\])')
+_TAKING_SCRIPTS: Sequence[list[Fields]] = [[("awk",)], [("jq",)], [("sed",)]]
+_OF_FILES: Sequence[Fields] = (("env",),)
+"""What is a script that is asked about to each of those, and harmless as the name of a file."""
+
 _NAMED = {
     "ansi_c_string": "$'…'", "translated_string": '$"…"', "arithmetic_expansion": "$((…))",
     "brace_expression": "{…}", "extglob_pattern": "an extended pattern",
@@ -78,6 +82,9 @@ class Expander:
     def command(self, nodes: Iterable[Node]) -> tuple[Fields, ...]:
         """Return the alternatives for all words of a command together. Raises Unclear."""
         options = [self.word(node) for node in nodes]
+        if options[0] in _TAKING_SCRIPTS:
+            # Which of several names comes first, and is the script, depends on the language.
+            options = [[*found, *_OF_FILES] if len(found[0]) > 1 else found for found in options]
         return tuple(
             tuple(field for fields in combination for field in fields)
             for combination in _product(options)
