@@ -307,6 +307,21 @@ def test_r40_a_command_that_names_a_secret_is_asked_about(project, line):
     assert any("reads" in why for why in whys(line, project))
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["echo $GITHUB_TOKEN", 'echo "x${AWS_SECRET_ACCESS_KEY}"', "cat <<< $PGPASSWORD",
+     "for x in $NPM_TOKEN; do ls; done", "x=$DB_PASS; echo $x", "echo $STORE"],
+)  # fmt: skip
+def test_r40_a_secret_in_the_environment_is_not_shown_without_a_question(
+    project, line, monkeypatch
+):
+    monkeypatch.setenv("STORE", "postgres://me:hunter2@host/db")
+    assert verdict(line, project) is Verdict.ASK
+    assert any("which may be a secret" in why for why in whys(line, project))
+    for harmless in ("echo $HOME $EDITOR $PWD", "key=a.py; cat $key", 'echo "$KEYBOARD"'):
+        assert verdict(harmless, project) is Verdict.ALLOW
+
+
 @pytest.mark.parametrize("line", OUTSIDE)
 def test_reading_outside_the_workspace_is_asked_about(project, line):
     assert verdict(line, project) is Verdict.ASK

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,11 @@ _WORD_TYPES = frozenset((
 ))  # fmt: skip
 _UNSPLIT = re.compile(r"[\w./,:@%+=-]*")
 _LITERAL = re.compile(r"[\w./,:@%+=-]+", re.ASCII)
+_SECRET_NAME = re.compile(
+    r"(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|_PAT|_PWD|_PASS|_AUTH)S?(?:_|$)",
+    re.IGNORECASE,
+)
+_WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\([$`"\\])')
 _TAKING_SCRIPTS: Sequence[list[Fields]] = [[("awk",)], [("jq",)], [("sed",)]]
@@ -185,6 +191,8 @@ class Expander:
 
     def _values(self, name: str) -> list[Field]:
         if name not in self._assigned:
+            if _SECRET_NAME.search(name) or _WITH_PASSWORD.search(os.environ.get(name, "")):
+                raise Unclear(f"shows ${name}, which may be a secret")
             known = {"HOME": [self.home], "PWD": [str(cwd) for cwd in self.cwds]}
             return [*known.get(name, [None])]
         if name in self._open:
