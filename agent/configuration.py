@@ -13,7 +13,8 @@ from agent import log
 from agent.errors import USAGE, UserError
 from agent.project import ProjectTrust
 from agent.redaction import Redactor, configured_secrets
-from agent.settings import SettingsError, load_settings
+from agent.settings import load_settings
+from agent.settings_files import SettingsError
 from agent.settings_values import Settings
 from tools import storage
 from tools.definition import Scope

@@ -17,8 +17,8 @@ from agent.errors import DONE, NEEDS_PERMISSION, USAGE, UserError
 from agent.flags import add_command, add_subcommands
 from agent.project import project_root, trust_in
 from agent.session import SessionError
-from agent.settings import SettingsError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
+from agent.settings_files import SettingsError
 from agent.settings_values import Settings
 from agent.team import team_tools
 from tools import storage

@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from agent.settings import SettingsError, is_entry_for
+from agent.settings_files import SettingsError, is_entry_for
 from tools import storage
 from tools.permissions.rules import Rule, Verdict
 from tools.permissions.trust import ProjectFileError, inspect, read_project_file

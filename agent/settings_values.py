@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tools.record import record
 
 if TYPE_CHECKING:
+    from agent.settings_files import Layer, Value
     from tools.confinement import IsolationSettings
     from tools.hook_settings import HookSettings
     from tools.permissions.mode import Mode
     from tools.permissions.rules import Rule, Verdict
     from tools.registry import ToolSettings
+
+DEFAULT = "default"
+"""The source of a value that nobody set."""
 
 
 @record
@@ -36,7 +40,8 @@ class TeamSettings:
 class Settings:
     """All settings of a run. `source()` tells where a value came from; sizes are in tokens.
 
-    `switches` maps tool names to on or off. `warnings` are lines for the person.
+    `switches` maps tool names to on or off. `warnings` are lines for the person. `layers` is what
+    each place said, the nearest last, and `values` which of it counts.
     """
 
     model: str
@@ -78,7 +83,8 @@ class Settings:
     config_file: str
     profile: str
     warnings: tuple[str, ...]
-    sources: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, Value] = field(repr=False)
+    layers: Sequence[Layer] = field(repr=False)
 
     @property
     def secret_variables(self) -> tuple[str, ...]:
@@ -87,7 +93,7 @@ class Settings:
 
     def source(self, key: str) -> str:
         """Return where the value of `key` (`model`, `tools.git`, …) was set."""
-        return self.sources.get(key, "default")
+        return self.values[key].source if key in self.values else DEFAULT
 
     def tool_settings(self) -> ToolSettings:
         """Return what the registry of tools needs to know."""

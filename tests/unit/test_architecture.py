@@ -53,6 +53,7 @@ LAYERS = (
     ("agent.events", "agent.event_json"),
     (
         "agent.settings",
+        "agent.settings_files",
         "agent.settings_hooks",
         "agent.settings_keys",
         "agent.settings_values",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.settings import SettingsError, load_settings
+from agent.settings import load_settings
+from agent.settings_files import SettingsError
 from agent.settings_keys import KEYS, keys_table
 from agent.settings_values import Settings
 from tests.support.tool_files import EXAMPLES
@@ -289,7 +290,7 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_key(places, text, words) -
 @pytest.mark.parametrize("text", ["", "# nothing\n", "model:\ntools:\npermissions: {}\n"])
 def test_empty_values_say_nothing(places, text) -> None:
     write(places["user"], text)
-    assert load(places).sources == {}
+    assert load(places).values == {}
 
 
 def test_environment_and_flags_are_checked_too(places) -> None:
