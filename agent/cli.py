@@ -37,6 +37,7 @@ COMMANDS = {
     "permissions": Command(
         "agent.permissions_command", "show and change permission rules, check a command"
     ),
+    "config": Command("agent.config_command", "show and change settings, and where each was set"),
     "team": Command("agent.team_command", "tools your team shares: get, accept and serve them"),
     "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export, undo and remove sessions"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from agent.settings_files import SettingsError, is_entry_for
+from agent.settings_files import SettingsError, check_file, is_entry_for, user_file
 from tools import storage
 from tools.permissions.rules import Rule, Verdict
 from tools.permissions.trust import ProjectFileError, inspect, read_project_file
@@ -16,8 +18,9 @@ from tools.permissions.trust_store import TrustStore
 from tools.permissions.worktree import main_worktree
 from tools.yamltext import DocumentError, parse
 
-_PROJECT_FILE = ".opta/config.yml"
+PROJECT_FILE = ".opta/config.yml"
 _Edit = Callable[[Any], None]
+_Change = Callable[[bytes, Path], bytes]
 
 
 class SettingsWriteError(OSError):
@@ -36,22 +39,87 @@ def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool
     of trust at the next start. Raises SettingsWriteError.
     """
     root = project.resolve()
-    try:
-        trust = TrustStore(storage.state_dir())
+    with _told():
         before = inspect(root)
-        stored = trust.trust_of(before)
-        present = any(file.path == _PROJECT_FILE for file in before.settings)
-        if not (stored.reads or (project_trusted and present)):
+        reads = TrustStore(storage.state_dir()).trust_of(before).reads
+        present = any(file.path == PROJECT_FILE for file in before.settings)
+        if not (reads or (project_trusted and present)):
             return _edit_user_file(lambda data: _switch(_entry(data, root), name, on))
-        path = root / _PROJECT_FILE
-        _edit_project_file(root, lambda data: _switch(data, name, on))
-        if stored.reads:
-            after = inspect(root)
-            if _others(before) == _others(after):
-                trust.grant(after, stored)
+        return _change_project_file(
+            root, partial(_edited, edit=lambda data: _switch(data, name, on))
+        )
+
+
+def set_value(path: Sequence[str], value: Any, project: Path | None) -> Path:
+    """Store the setting that stands at `path`, or remove it with None; return the file.
+
+    That is the user's own file, or with `project` its `.opta/config.yml`, whose trust covers the
+    change. Nothing is written that opta would refuse to read, or ignore. Raises SettingsWriteError,
+    and KeyError where there is nothing to remove.
+    """
+    root = (project or Path.cwd()).resolve()
+
+    def edit(data: Any) -> None:
+        if value is None:
+            _remove(data, path)
+            return
+        *outer, last = path
+        for name in outer:
+            data = _below(data, name)
+        data[last] = value
+
+    def change(data: bytes, file: Path) -> bytes:
+        new = _edited(data, file, edit)
+        for warning in check_file(new, file, root, project=project is not None):
+            if f": {'.'.join(path)}: " in warning:
+                raise SettingsError(f"Not written: {warning}")
+        return new
+
+    with _told():
+        return _change_user_file(change) if project is None else _change_project_file(root, change)
+
+
+def read_settings_text(project: Path | None) -> tuple[Path, bytes]:
+    """Return the path and the content of a settings file, empty where there is none.
+
+    It is the user's own, or that of `project`. Raises SettingsWriteError.
+    """
+    with _told():
+        if project is None:
+            return user_file(), storage.read_private(user_file()) or b""
+        root = project.resolve()
+        return root / PROJECT_FILE, read_project_file(root, PROJECT_FILE) or b""
+
+
+def replace_settings_text(old: bytes, new: bytes, project: Path | None) -> list[str]:
+    """Write `new` over the settings file that held `old`; return what is wrong but does no harm.
+
+    Raises SettingsError for what would stop opta, with its place, and SettingsWriteError where the
+    file has changed meanwhile: nothing is written then.
+    """
+
+    def replaced(found: bytes, path: Path) -> bytes:
+        if found != old:
+            raise SettingsWriteError(f"{path} was changed by something else meanwhile.")
+        return new
+
+    path, _ = read_settings_text(project)
+    root = (project or Path.cwd()).resolve()
+    warnings = check_file(new, path, root, project=project is not None)
+    with _told():
+        if project is None:
+            _change_user_file(replaced)
+        else:
+            _change_project_file(root, replaced)
+    return warnings
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
     except (storage.StorageError, ProjectFileError, SettingsError) as error:
         raise SettingsWriteError(str(error)) from error
-    return path
 
 
 def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) -> Path:
@@ -69,7 +137,8 @@ def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) 
         if text not in rules:
             rules.append(text)
 
-    return _change_rules(add)
+    with _told():
+        return _edit_user_file(add)
 
 
 def remove_permission_rule(project: Path, text: str) -> list[str]:
@@ -93,15 +162,9 @@ def remove_permission_rule(project: Path, text: str) -> list[str]:
                     rules.remove(text)
                     found.append(f"{verdict} in {where}")
 
-    _change_rules(remove)
+    with _told():
+        _edit_user_file(remove)
     return found
-
-
-def _change_rules(edit: _Edit) -> Path:
-    try:
-        return _edit_user_file(edit)
-    except (storage.StorageError, SettingsError) as error:
-        raise SettingsWriteError(str(error)) from error
 
 
 def _relative(text: str, root: Path) -> str:
@@ -126,10 +189,8 @@ def set_mcp_server(name: str, entry: Mapping[str, Any] | None, project: Path | N
         else:
             servers[name] = dict(entry)
 
-    try:
+    with _told():
         return _edit_user_file(edit) if project is None else _edit_mcp_json(project, edit)
-    except (storage.StorageError, ProjectFileError, SettingsError) as error:
-        raise SettingsWriteError(str(error)) from error
 
 
 def _edit_mcp_json(project: Path, edit: _Edit) -> Path:
@@ -153,7 +214,7 @@ def _edit_mcp_json(project: Path, edit: _Edit) -> Path:
 
 
 def _others(report: Any) -> list[tuple[str, str]]:
-    return [(file.path, file.digest) for file in report.files if file.path != _PROJECT_FILE]
+    return [(file.path, file.digest) for file in report.files if file.path != PROJECT_FILE]
 
 
 def _entry(data: Any, root: Path) -> Any:
@@ -170,20 +231,42 @@ def _below(data: Any, key: str, new: Any = None) -> Any:
     return data[key]
 
 
+def _remove(data: Any, path: Sequence[str]) -> None:
+    """Remove what stands at `path`, and the mappings that hold nothing then. Raises KeyError."""
+    name, *rest = path
+    if rest:
+        _remove(data[name] or {}, rest)
+    if not rest or not data[name]:
+        del data[name]
+
+
 def _edit_user_file(edit: _Edit) -> Path:
-    path = storage.config_dir() / "config.yml"
-    storage.write_private(path, _edited(storage.read_private(path) or b"", path, edit))
+    return _change_user_file(partial(_edited, edit=edit))
+
+
+def _change_user_file(change: _Change) -> Path:
+    path = user_file()
+    storage.write_private(path, change(storage.read_private(path) or b"", path))
     return path
 
 
-def _edit_project_file(root: Path, edit: _Edit) -> None:
-    path = root / _PROJECT_FILE
-    old = read_project_file(root, _PROJECT_FILE)
+def _change_project_file(root: Path, change: _Change) -> Path:
+    """Change the project's settings; its trust covers the person's change and nothing else."""
+    trust = TrustStore(storage.state_dir())
+    before = inspect(root)
+    stored = trust.trust_of(before)
+    path = root / PROJECT_FILE
+    new = change(read_project_file(root, PROJECT_FILE) or b"", path)
     modes = [(p, p.stat().st_mode & 0o777) for p in (path, path.parent) if p.exists()]
-    storage.write_private(path, _edited(old or b"", path, edit), below=root)
+    storage.write_private(path, new, below=root)
     for shared, mode in modes:
         # The directory and its files belong to the project: opta's private modes stay out.
         shared.chmod(mode)
+    if stored.reads:
+        after = inspect(root)
+        if _others(before) == _others(after):
+            trust.grant(after, stored)
+    return path
 
 
 def _edited(data: bytes, path: Path, edit: _Edit) -> bytes:

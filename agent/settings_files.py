@@ -214,6 +214,17 @@ def read_own(layer: Layer, path: Path, root: Path, mine: Layer | None) -> None:
             )
 
 
+def check_file(data: bytes, path: Path, root: Path, *, project: bool) -> list[str]:
+    """Read `data` as the settings file at `path`; return what is wrong with it but does no harm.
+
+    Raises SettingsError for what would stop opta.
+    """
+    layer, mine = Layer("project" if project else "user"), Layer("user")
+    reader = _FileReader(layer, _parsed(data, path), _shown(path), root)
+    reader.read(None if project else mine)
+    return layer.warnings + mine.warnings
+
+
 def _own_bytes(path: Path) -> bytes | None:
     # Links are followed here: people keep their own configuration in a linked directory.
     try:

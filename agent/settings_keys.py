@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import urlsplit
 
 from tools.confinement import ANY, ENGINES, SANDBOXES, Sandboxing
@@ -33,6 +33,13 @@ class Kind(StrEnum):
     WORDS = "a list of a program and its arguments"
     HOOKS = "a list of hooks: command, tools, timeout, required"
     TEXTS = "a mapping of names to text"
+
+
+_LISTS = (Kind.RULES, Kind.NAMES, Kind.PATHS, Kind.WORDS)
+_TEXTS = (Kind.TEXT, Kind.URL, Kind.CHOICE, Kind.PATH)
+_SWITCH = re.compile(r"tools\.(.+)\.enabled")
+KeyPath: TypeAlias = tuple[str, ...]
+"""The names that lead to a value in a settings file, from the outermost mapping on."""
 
 
 @record
@@ -260,6 +267,40 @@ def from_environment(key: Key, text: str) -> Any:
     return checked(key, value)
 
 
+def find_key(name: str) -> tuple[Key, KeyPath]:
+    """Return the setting that `name` means, and where it stands in a settings file.
+
+    Besides the settings of the table these are `tools.NAME.enabled` and what is below a setting
+    that holds a mapping (`request.temperature`). Raises ValueError, with the nearest name.
+    """
+    if name in KEYS:
+        return KEYS[name], tuple(name.split("."))
+    switch = _SWITCH.fullmatch(name)
+    if switch and f"tools.{switch[1]}" not in KEYS:
+        return Key(name, Kind.SWITCH, None, ""), ("tools", switch[1], "enabled")
+    for key in KEYS.values():
+        below = name.removeprefix(f"{key.name}.")
+        if below != name and key.kind in (Kind.MAPPING, Kind.TEXTS):
+            parts = [below] if key.kind is Kind.TEXTS else below.split(".")
+            return key, (*key.name.split("."), *parts)
+    raise ValueError(f"{name} is not a setting{_did_you_mean(name)}")
+
+
+def from_words(key: Key, path: KeyPath, words: Sequence[str]) -> Any:
+    """Return the value that words of the command line mean for what `find_key` found.
+
+    A list is one word for each item, or TOML. Raises ValueError.
+    """
+    value = _toml_value(words[0]) if len(words) == 1 else None
+    if key.kind in _LISTS:
+        return checked(key, value if isinstance(value, list) else list(words))
+    if len(words) > 1:
+        raise ValueError(f"{key.name} takes one value, not {len(words)}: quote it")
+    if len(path) > len(key.name.split(".")) and key.kind in (Kind.MAPPING, Kind.TEXTS):
+        return words[0] if key.kind is Kind.TEXTS else value
+    return checked(key, words[0] if key.kind in _TEXTS else value)
+
+
 def from_override(text: str) -> tuple[Key, Any]:
     """Return the setting and the value that `KEY=VALUE` of the command line means (B40).
 
@@ -268,9 +309,7 @@ def from_override(text: str) -> tuple[Key, Any]:
     name, equals, written = (part.strip() for part in text.partition("="))
     key = KEYS.get(name)
     if not equals or key is None or not key.file or key.managed_only or not key.override:
-        near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
-        hint = f" Did you mean {near}?" if near and near != name else ""
-        raise ValueError(f"must be KEY=VALUE of a setting.{hint}")
+        raise ValueError(f"must be KEY=VALUE of a setting{_did_you_mean(name)}")
     return key, checked(key, _toml_value(written))
 
 
@@ -282,6 +321,11 @@ def _toml_value(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return parsed["value"] if len(parsed) == 1 else text
+
+
+def _did_you_mean(name: str) -> str:
+    near = nearest_key(name, [key.name for key in KEYS.values() if key.file])
+    return f". Did you mean {near}?" if near and near != name else ""
 
 
 def nearest_key(name: str, known: list[str]) -> str:
@@ -339,8 +383,7 @@ def _fits(key: Key, value: Any) -> bool:
 def _list_fits(key: Key, value: list[Any] | tuple[Any, ...]) -> bool:
     if key.kind is Kind.HOOKS:
         return all(_is_hook(item) for item in value)
-    listed = key.kind in (Kind.RULES, Kind.NAMES, Kind.PATHS, Kind.WORDS)
-    texts = listed and all(isinstance(item, str) for item in value)
+    texts = key.kind in _LISTS and all(isinstance(item, str) for item in value)
     return texts and (key.kind is not Kind.PATHS or all(map(_is_path, value)))
 
 

@@ -84,6 +84,15 @@ def tell(message: str) -> None:
         sys.stderr.flush()
 
 
+def confirm(question: str) -> bool | None:
+    """Ask the person yes or no; return None where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def _raw(stream: io.TextIOWrapper) -> io.RawIOBase:
     """Take the unbuffered stream out of `stream`, which `python -u` has made of nothing else."""
     buffer = stream.detach()

@@ -15,6 +15,7 @@ from agent.errors import USAGE, UserError
 from agent.flags import CODEX_FLAGS
 from agent.help_command import page
 from agent.project import project_root, trust_in
+from agent.streams import confirm
 from tools import storage
 from tools.commands import tool as commands
 from tools.commands.tool.kit import CommandError, Context, PersonExecutor
@@ -94,7 +95,7 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
         from agent.tool_by_hand import make_executor
 
         return make_executor(
-            store, tool, settings, observe, trusted=trusted, by_hand=by_hand, confirm=_confirm
+            store, tool, settings, observe, trusted=trusted, by_hand=by_hand, confirm=confirm
         )
 
     return Context(
@@ -103,20 +104,12 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
         err=sys.stderr,
         stdin=sys.stdin,
         trusted=trusted,
-        confirm=_confirm,
+        confirm=confirm,
         edit=_edit,
         export=_export,
         executor=executor,
         tokens=_tokens,
     )
-
-
-def _confirm(question: str) -> bool | None:
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return None
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _edit(text: str, editor: str) -> str:

@@ -327,6 +327,14 @@ def write_scratch(data: bytes, suffix: str = ".txt") -> Path:
     return path
 
 
+def keep_text(text: str) -> str:
+    """Keep a person's text that could not be used; return a sentence that says where it is."""
+    try:
+        return f"Your text is kept in {write_scratch(text.encode())}."
+    except StorageError as error:
+        return f"Your text could not be kept: {error}"
+
+
 def data_descriptor(data: bytes) -> int:
     """Return a descriptor from which `data` can be read: a file without a name, for children.
 

@@ -58,6 +58,7 @@ LAYERS = (
         "agent.settings_keys",
         "agent.settings_values",
         "agent.settings_edit",
+        "agent.settings_view",
         "agent.instructions",
         "agent.user_commands",
     ),
@@ -79,6 +80,8 @@ LAYERS = (
     (
         "agent.batch",
         "agent.interactive",
+        "agent.config_change",
+        "agent.config_command",
         "agent.permissions_command",
         "agent.sessions_command",
         "agent.tools_command",

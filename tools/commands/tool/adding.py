@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tools import storage
 from tools.commands.tool import builder
 from tools.commands.tool.document import UnwritableError, read_document, to_yaml, with_name
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError
@@ -60,7 +61,7 @@ def add(parsed: Parsed, context: Context) -> int:
     tried = try_text(text, path)
     if tried.errors:
         told = "\n".join(f"  {problem}" for problem in tried.errors)
-        kept = f"\n{context.keep(text)}" if edits else ""
+        kept = f"\n{storage.keep_text(text)}" if edits else ""
         raise UsageError(f"Nothing was added: the tool would not work:\n{told}{kept}")
     save(name, path, text, scope, context)
     context.say(f"Added {name} to the {scope.value} scope: {context.shown(path)}")
@@ -86,7 +87,7 @@ def edit(parsed: Parsed, context: Context) -> int:
         for problem in tried.errors:
             context.note(f"  {problem}")
         if not context.confirm("Edit again?"):
-            context.note(f"{context.shown(file.path)} is as it was. {context.keep(changed)}")
+            context.note(f"{context.shown(file.path)} is as it was. {storage.keep_text(changed)}")
             return FAILED
     context.store.write(file.path, changed, file.scope)
     context.say(f"Saved {context.shown(file.path)}")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from tools import storage
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import json_text, visible
@@ -78,13 +77,6 @@ class Context:
     def write(self, text: str) -> None:
         """Print a document: byte for byte into a file or pipe, made visible on a terminal."""
         self.out.write(visible(text) if self.out.isatty() else text)
-
-    def keep(self, text: str) -> str:
-        """Put a text that could not be used where the person finds it; return a sentence."""
-        try:
-            return f"Your text is kept in {storage.write_scratch(text.encode())}."
-        except storage.StorageError as error:
-            return f"Your text could not be kept: {error}"
 
     def shown(self, path: Path) -> str:
         """Return a path as people read it: relative to the directory opta works in."""
