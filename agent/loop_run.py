@@ -22,7 +22,7 @@ from agent.signals import cancel_on_signals
 from agent.spec_loop import MAX_ITERATIONS, Budget, LoopEnd, Run, Spec, SpecLoop, torn_iteration
 from agent.ui.loop_view import JsonLoopView, TerminalLoopView
 from tools.engine.process import settle
-from tools.sources.opencode import typescript
+from tools.sources.opencode import session_file
 from tools.sources.session import SessionContext, SessionTools
 from tools.sources.session_log import SessionLog
 from tools.sources.session_store import claim, is_own, open_session, write_opencode
@@ -124,7 +124,7 @@ def _opencode_writer(root: Path, tools: SessionTools) -> Callable[[], None]:
     opta = [sys.executable, launcher] if launcher.endswith(".py") else [launcher]
 
     def write() -> None:
-        write_opencode(root, typescript(tools.context, opta))
+        write_opencode(root, session_file(tools.context, opta))
 
     return write
 

@@ -49,6 +49,10 @@ def main(words: Sequence[str], out: TextIO) -> int:
         from agent.session_by_hand import run
 
         return run(rest, sys.stdin, out)
+    if name == "run" and "--for-model" in rest[: _before_dashes(rest)]:
+        from agent.serving.one_call import run as run_for_model
+
+        return run_for_model(rest, sys.stdin, out)
     try:
         return commands.run(name, rest, partial(_context, out))
     except CommandError as error:

@@ -16,9 +16,20 @@ from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from agent import streams
+from agent.app import Options, build_chat
 from agent.chat import Chat
-from agent.events import AssistantFinished, Level, TurnEnd, TurnFinished, TurnStarted
+from agent.events import (
+    AssistantFinished,
+    Event,
+    Level,
+    Notice,
+    TurnEnd,
+    TurnFinished,
+    TurnStarted,
+)
 from agent.messages import AssistantMessage, UserMessage
+from agent.project import ProjectTrust
 from agent.serving.asking import Ask, ClientApprover, way_to_allow
 from tools.definition import JsonObject, Outcome, Source, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import visible
@@ -32,6 +43,23 @@ MOST_OF_THE_TIME = 0.02
 
 SOURCES = (Source.CUSTOM, Source.TEAMS)
 """Which tools are served where nothing is said: what the client does not have itself."""
+
+
+def served_chat(trust: ProjectTrust, options: Options, approver: ClientApprover) -> Chat:
+    """Return the chat whose tools and rules hold for calls of clients. Raises UserError."""
+    chat = build_chat(trust, options, approver=approver)
+    chat.show_on(_tell_notices)
+    if not trust.level.runs and trust.report.anything:
+        streams.tell(
+            "this directory is not trusted: its own tools and settings are not served; trust it "
+            "in a chat, or add --trust"
+        )
+    return chat
+
+
+def _tell_notices(event: Event) -> None:
+    if isinstance(event, Notice):
+        streams.tell(event.text)
 
 
 class ServedTools:
@@ -122,7 +150,7 @@ class ServedCalls:
             self._approver.clients[made.call.id] = ask
         if not self._running:
             self._began = time.monotonic()
-            said = f"{visible(client)} calls {visible(name)} over MCP"
+            said = f"{visible(client)} calls {visible(name)}"
             self._chat.emit(TurnStarted(UserMessage(said)))
         made.task = asyncio.create_task(self._run(made))
         self._running.add(made.task)

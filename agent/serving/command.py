@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from agent import streams
-from agent.app import Options, build_chat
+from agent.app import Options
 from agent.chat import Chat
 from agent.configuration import read_settings
 from agent.errors import DONE, INTERRUPTED, USAGE, UserError
-from agent.events import Event, Notice
 from agent.journal import SERVED
 from agent.project import ProjectTrust, project_root, trust_in
 from agent.serving.asking import ClientApprover
-from agent.serving.calls import ServedCalls, ServedTools
+from agent.serving.calls import ServedCalls, ServedTools, served_chat
 from agent.serving.http import MIN_TOKEN, Listening, listen, new_token, serve_http
 from agent.serving.options import TOKEN_VARIABLE
 from agent.settings_values import Settings
@@ -45,13 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     trust = trust_in(root, given=arguments.trust)
     options = Options.of(arguments, SERVED)
     approver = ClientApprover()
-    chat = build_chat(trust, options, approver=approver)
-    chat.show_on(_show)
-    if not trust.level.runs and trust.report.anything:
-        streams.tell(
-            "this directory is not trusted: its own tools and settings are not served; trust it "
-            "in a chat, or add --trust"
-        )
+    chat = served_chat(trust, options, approver)
     renew = _Renewal(chat, trust, options)
     serving = _Serving(chat, renew, approver, arguments.tools, listening, token)
     return asyncio.run(serving.run())
@@ -69,11 +62,6 @@ def _listening(port: int) -> Listening:
         return listen(port)
     except OSError as error:
         raise UserError(f"port {port} cannot be used: {error.strerror or error}") from None
-
-
-def _show(event: Event) -> None:
-    if isinstance(event, Notice):
-        streams.tell(event.text)
 
 
 class _Renewal:

@@ -121,13 +121,13 @@ async def test_calls_are_recorded_as_those_of_a_chat(project, mode):
         await asyncio.gather(*(text(client, "greet", {"NAME": str(n)}) for n in range(5)))
     events = journal()
     assert events[0]["kind"] == "mcp"
-    assert events[1]["text"] == "mcp calls greet over MCP"
+    assert events[1]["text"] == "mcp calls greet"
     kinds = [event["type"] for event in events]
     assert {kind: kinds.count(kind) for kind in ("proposed", "decided", "started", "finished")} == {
         "proposed": 5, "decided": 5, "started": 5, "finished": 5,
     }  # fmt: skip
     listed = opta("sessions", "list", cwd=project)
-    assert "mcp: mcp calls greet over MCP" in listed.stdout
+    assert "mcp: mcp calls greet" in listed.stdout
     shown = opta("sessions", "show", events[0]["id"], "--format", "json", cwd=project)
     messages = json.loads(shown.stdout)["messages"]
     results = [message["text"] for message in messages if message["role"] == "tool"]

@@ -7,16 +7,17 @@ from typing import Any
 
 from tools.commands.tool.adding import refuse_existing, save, tell_warnings, writable_scope
 from tools.commands.tool.document import UnwritableError, read_document, to_yaml, with_name
-from tools.commands.tool.kit import DONE, CommandError, Context, as_json
+from tools.commands.tool.elsewhere import FORMS
+from tools.commands.tool.kit import DONE, CommandError, Context, as_json, usable
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.showing import content, yaml_text
-from tools.commands.tool.store import check_name, decoded, read_bytes
+from tools.commands.tool.store import ToolFile, check_name, decoded, read_bytes
 from tools.commands.tool.trial import try_text
 from tools.yamltext import DocumentError
 
 EXPORT_OPTIONS = (
     *COMMON_OPTIONS,
-    Option("--format", ("FORMAT",), choices=("yaml", "json")),
+    Option("--format", ("FORMAT",), choices=("yaml", "json", *FORMS)),
     Option("--output", ("FILE",)),
 )
 IMPORT_OPTIONS = (*COMMON_OPTIONS, Option("--override"), Option("--validate"))
@@ -25,9 +26,7 @@ IMPORT_OPTIONS = (*COMMON_OPTIONS, Option("--override"), Option("--validate"))
 def export(parsed: Parsed, context: Context) -> int:
     """Print a tool, or write it to a file; nothing else is on standard output."""
     file = context.store.find(parsed.words[0], parsed.scope)
-    file.check_alone()
-    as_yaml = parsed.text("--format", "yaml") == "yaml"
-    text = yaml_text(file) if as_yaml else as_json(content(file))
+    text, note = _exported(file, parsed.text("--format", "yaml"))
     if "--output" not in parsed.options:
         context.write(text)
     else:
@@ -37,9 +36,20 @@ def export(parsed: Parsed, context: Context) -> int:
         except OSError as error:
             raise CommandError(f"{path} cannot be written: {error.strerror or error}") from error
         context.note(f"Exported {file.name} to {path}")
-    if not as_yaml and "#" in file.text and file.path.suffix.lower() != ".json":
-        context.note("Comments of the file are not part of the JSON.")
+    if note:
+        context.note(note)
     return DONE
+
+
+def _exported(file: ToolFile, form: str) -> tuple[str, str]:
+    """Return a tool in a form, and what to tell about it. Raises CommandError and StoreError."""
+    if form in FORMS:
+        return FORMS[form].text(usable(file)), FORMS[form].use
+    file.check_alone()
+    if form == "yaml":
+        return yaml_text(file), ""
+    loses = "#" in file.text and file.path.suffix.lower() != ".json"
+    return as_json(content(file)), "Comments of the file are not part of the JSON." * loses
 
 
 def import_(parsed: Parsed, context: Context) -> int:

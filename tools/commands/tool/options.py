@@ -99,14 +99,19 @@ def truth(text: str) -> bool:
 
 SCOPES = {"--global": "global", "--user": "user", "--local": "local", "--any": "any"}
 SHORT = {"-C": "--directory", "-g": "--global", "-u": "--user", "-l": "--local", "-a": "--any"}
-COMMON_OPTIONS = (
-    Option("--scope", ("SCOPE",), choices=("local", "user", "global", "any")),
-    *(Option(name) for name in SCOPES),
+PROJECT_OPTIONS = (
     Option("--trust"),
     Option("--directory", ("DIR",)),
     Option("--config-home", ("DIR",)),
     Option("--config-file", ("FILE",)),
     Option("--profile", ("NAME",)),
+)
+"""Which project, as other opta commands take it."""
+
+COMMON_OPTIONS = (
+    Option("--scope", ("SCOPE",), choices=("local", "user", "global", "any")),
+    *(Option(name) for name in SCOPES),
+    *PROJECT_OPTIONS,
 )
 """What every command takes: whose tool, and which project (as other opta commands do)."""
 
