@@ -254,7 +254,7 @@ class Chat:
         self._use_session(session)
         for text in session.notices:
             self.notice(text, Level.WARNING)
-        turns = sum(isinstance(message, UserMessage) for message in session.messages)
+        turns = sum(isinstance(m, UserMessage) and bool(m.text) for m in session.messages)
         return f"Session {session.id} goes on after {turns} of your messages."
 
     async def aclose(self) -> None:
@@ -328,6 +328,8 @@ def _turn_summary(outcome: TurnOutcome, usage: Usage, prices: Prices) -> JsonObj
 def _shown_again(messages: Iterable[Message]) -> Iterator[Event]:
     for message in messages:
         match message:
+            case UserMessage(text=""):
+                yield Notice("What was said before is summarised for the model.", Level.INFO)
             case UserMessage():
                 yield TurnStarted(message)
             case AssistantMessage():

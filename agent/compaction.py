@@ -71,7 +71,7 @@ class Compactor:
         summary = await self._summary(conversation, old, wishes)
         parts = [self.standing(), f"<summary>\n{summary}\n</summary>", _task(old, recent)]
         text = "\n\n".join(filter(None, [*parts, load("compacted")]))
-        conversation.compact(UserMessage(text), kept)
+        conversation.compact(text, kept)
         self.emit(ContextCompacted(text, kept, before, conversation.context_tokens))
         return True
 
@@ -123,7 +123,7 @@ def _task(old: Sequence[Message], recent: Sequence[Message]) -> str:
     """Return the newest message of the person word for word, where only the summary had it."""
     if any(isinstance(message, UserMessage) for message in recent):
         return ""
-    asked = [message.text for message in old if isinstance(message, UserMessage)]
+    asked = [message.text or message.context for message in old if isinstance(message, UserMessage)]
     return f"The user's newest message, word for word:\n{asked[-1]}" if asked else ""
 
 

@@ -168,15 +168,15 @@ class Conversation:
                 fitting = count
         return fitting
 
-    def compact(self, summary: UserMessage, kept: int) -> None:
+    def compact(self, summary: str, kept: int) -> None:
         """Replace all but the last `kept` messages by `summary`."""
         rest = self.messages[len(self.messages) - kept :] if kept else []
-        first = rest[0] if rest else None
-        if isinstance(first, UserMessage):
+        first = UserMessage("", summary)
+        if rest and isinstance(rest[0], UserMessage):
             # Two user messages in a row are refused by some chat templates.
-            summary = UserMessage(first.text, f"{summary.model_text}\n\n{first.context}".strip())
+            first = UserMessage(rest[0].text, f"{summary}\n\n{rest[0].context}".strip())
             rest = rest[1:]
-        self.messages = [summary, *rest]
+        self.messages = [first, *rest]
         self._recount()
 
     def clear(self) -> None:

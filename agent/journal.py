@@ -409,7 +409,7 @@ class _Replay:
         return self._conversation.messages
 
     def _compact(self, summary: str, kept: int) -> None:
-        self._conversation.compact(UserMessage(summary), max(kept, 0))
+        self._conversation.compact(summary, max(kept, 0))
         messages = self._conversation.messages
         # Where damaged lines shifted the count, the cut may fall between a call and its result.
         while len(messages) > 1 and isinstance(messages[1], ToolMessage):

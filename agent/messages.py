@@ -15,7 +15,10 @@ BY_PERSON = "you-"
 
 @dataclass(frozen=True, eq=False)
 class UserMessage:
-    """What the person said. `context` is text opta adds for the model before it (may be empty)."""
+    """What the person said. `context` is text opta adds for the model before it (may be empty).
+
+    The summary of what was said before is a context without a text.
+    """
 
     text: str
     context: str = ""
@@ -23,7 +26,7 @@ class UserMessage:
     @property
     def model_text(self) -> str:
         """The text as the model sees it: the context first."""
-        return f"{self.context}\n\n{self.text}" if self.context else self.text
+        return "\n\n".join(filter(None, (self.context, self.text)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,23 @@ def test_a_conversation_with_a_question_and_the_way_back():
         ]  # fmt: skip
 
 
+def test_a_session_that_was_summarised_is_shown_without_what_only_the_model_reads():
+    talk = [say("First. " * 300), say("Second. " * 300), say("THE SUMMARY")]
+    with ModelServer(talk) as server:
+        with chat(server) as terminal:
+            enter(terminal, "one")
+            terminal.wait("First.")
+            enter(terminal, "two")
+            terminal.wait("Second.")
+            enter(terminal, "/compact")
+            terminal.wait("The conversation was summarised")
+            assert leave(terminal) == 0
+        with chat(server, "--continue") as terminal:
+            terminal.wait("What was said before is summarised for the model.")
+            assert "<environment>" not in terminal.scrollback()
+            assert "THE SUMMARY" not in terminal.scrollback()
+
+
 def test_a_tool_of_ones_own_is_offered_asked_for_and_run():
     user_config(greet="echo hello from the tool")
     with ModelServer([call("greet"), say("done")]) as server, chat(server) as terminal:

@@ -333,7 +333,7 @@ def test_a_compaction_is_replayed_as_it_happened() -> None:
         live.commit(answer)
         events += [TurnStarted(user), AssistantFinished(answer)]
     for kept in (4, 3):
-        live.compact(UserMessage("summary"), kept)
+        live.compact("summary", kept)
         events.append(ContextCompacted("summary", kept, 100, 50))
     assert [form(m) for m in replay(events)] == [form(m) for m in live.messages]
     assert len(live.messages) == 4
@@ -346,7 +346,7 @@ def test_a_summary_is_no_unanswered_message() -> None:
         TurnFinished(TurnEnd.DONE),
         ContextCompacted("summary", 0, 100, 50),
     ]
-    assert [form(message) for message in replay(events)] == [("summary", "")]
+    assert [form(message) for message in replay(events)] == [("", "summary")]
 
 
 def test_recording_goes_on_behind_a_cut_line(path: Path) -> None:
