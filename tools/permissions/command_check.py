@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 MAX_SEARCHED = 4000
 """Entries of a tree that are looked at for secrets before a command may read all of it."""
 
-UNKNOWN = "is not a command that is known to only read"
-"""Why most commands are asked about."""
-
-PIPE = "/dev/fd/63"
-"""What stands for `<(…)`: the name of a pipe, which only the program that gets it can read."""
-
-_NO_FILES = frozenset(("-", "", "/dev/null", "/dev/stdin", PIPE))
+_NO_FILES = frozenset(("-", "", "/dev/null", "/dev/stdin"))
 _BUILTINS = frozenset((
     ":", "[", "break", "cd", "command", "continue", "echo", "exit", "false", "printf", "pwd",
     "read", "set", "test", "true", "type",
@@ -55,7 +49,7 @@ class CheckedPart:
 
     `trees` are directories of which it reads all files. `foreign` says that its program comes
     with the workspace. `objects` may be names of objects of git. `starts` are the words, for
-    each way in which it may be started.
+    each way in which it may be started. `unlisted` is said of a program of which nothing is known.
     """
 
     part: Part
@@ -65,6 +59,7 @@ class CheckedPart:
     helpers: frozenset[str] = frozenset()
     foreign: bool = False
     objects: tuple[str, ...] = ()
+    unlisted: bool = False
 
     @property
     def starts(self) -> tuple[tuple[str, ...], ...]:
@@ -151,11 +146,12 @@ class CommandChecker:
 
         reading = Reading(files=list(part.reads))
         why = "is a program of this workspace" if self._is_foreign(part) else ""
-        foreign = bool(why)
+        foreign, unlisted = bool(why), False
         for words in part.fields:
             try:
                 found = reads_only(words)
             except NotReadOnly as error:
+                unlisted = unlisted or (error.unlisted and not why)
                 why = why or str(error)
                 continue
             reading.files += found.files
@@ -166,7 +162,7 @@ class CommandChecker:
         why = why or self._problem(part, reading, trees, start)
         files = tuple(self._files(part, reading.files, start))
         helpers, objects = frozenset(reading.helpers), tuple(reading.objects)
-        return CheckedPart(part, why, files, trees, helpers, foreign, objects)
+        return CheckedPart(part, why, files, trees, helpers, foreign, objects, unlisted)
 
     def _is_foreign(self, part: Part) -> bool:
         names = {words[0] or "" for words in part.fields}
@@ -182,8 +178,10 @@ class CommandChecker:
         return ""
 
     def _files(self, part: Part, names: Iterable[str], start: Path) -> Iterator[FileRead]:
+        from tools.permissions.shell_expansion import PIPE
+
         for name in dict.fromkeys(names):
-            if name not in _NO_FILES:
+            if name not in _NO_FILES and name != PIPE:
                 for cwd in part.cwds:
                     path = os.path.join(cwd, name)  # noqa: PTH118 - once per operand
                     plain = cwd == start and _has_no_link(str(cwd), name)

@@ -19,12 +19,14 @@ class PartVerdict(Generic[RuleT]):
     """Whether a part is allowed, by which rule (None: because it only reads), and why or why not.
 
     `why` follows the text of the part: "`x` is not a command that is known to only read".
+    `unlisted` says that it is not allowed because nothing is known of its program.
     """
 
     text: str
     allowed: bool
     why: str
     rule: RuleT | None = None
+    unlisted: bool = False
 
 
 @record
@@ -48,7 +50,7 @@ class PartJudge(Generic[RuleT]):
         text = part.part.text
         rule = None if part.foreign else self.commands.covering_starts(part.starts)
         if rule is None and part.why:
-            return PartVerdict(text, False, part.why)
+            return PartVerdict(text, False, part.why, unlisted=part.unlisted)
         if rule is None and not part.helpers <= quiet:
             return PartVerdict(text, False, "stands beside commands that do more than read")
         for file in part.files:

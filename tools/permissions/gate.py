@@ -14,7 +14,6 @@ from enum import StrEnum
 from tools.confinement import Level
 from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
 from tools.permissions.allowlist import Allowlist
-from tools.permissions.command_check import UNKNOWN
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
 from tools.permissions.question import (
@@ -238,7 +237,7 @@ class PermissionGate:
         for effect in invocation.effects:
             parts = self.rules.parts(effect) if effect.cwd else []
             part = next((part for part in parts if not part.allowed), None)
-            if part is None or (part.why == UNKNOWN and len(parts) == 1):
+            if part is None or (part.unlisted and len(parts) == 1):
                 continue
             if part.why.startswith("reads "):
                 return f"it {part.why}"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tools.permissions.command_check import UNKNOWN
 from tools.permissions.git_options import PLAIN, SEPARATE_VALUE, is_plain_option, starts_program
 from tools.permissions.read_only_options import (
     ALWAYS,
@@ -50,7 +49,14 @@ _SET_OPTIONS = frozenset(("-e", "-u", "-x", "-eu", "-ex", "-eux", "-euo", "-euxo
 
 
 class NotReadOnly(Exception):
-    """The command may do more than read. The message says why, to follow "it"."""
+    """The command may do more than read. The message says why, to follow "it".
+
+    `unlisted`: because nothing is known of its program.
+    """
+
+    def __init__(self, why: str, *, unlisted: bool = False) -> None:
+        super().__init__(why)
+        self.unlisted = unlisted
 
 
 @dataclass(slots=True)
@@ -77,7 +83,7 @@ def reads_only(fields: Fields) -> Reading:
         return Reading()
     special = _SPECIAL.get(name)
     if known is None and special is None:
-        raise NotReadOnly(UNKNOWN)
+        raise NotReadOnly("is not a command that is known to only read", unlisted=True)
     if name == "printf":
         return _printf(rest)
     words = [word for word in rest if word is not None]

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from tools.permissions.command_check import PIPE
 from tools.record import record
 
 if TYPE_CHECKING:
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 Field: TypeAlias = str | None
 Fields: TypeAlias = tuple[Field, ...]
 T = TypeVar("T")
+
+PIPE = "/dev/fd/63"
+"""What stands for `<(…)`: the name of a pipe, which only the program that gets it can read."""
 
 MAX_ALTERNATIVES = 64
 MAX_MATCHES = 2000
