@@ -98,6 +98,8 @@ def _contents(report: TrustReport) -> Iterator[tuple[str, str]]:
     for tool in report.tools:
         yield "bold", f"tool {tool.name} ({tool.path}) runs:"
         yield from (("", f"    {line}") for line in tool.command.split("\n"))
+        if tool.rest:
+            yield from (("dim", f"  {line}") for line in tool.rest.split("\n"))
     readable = {tool.path for tool in report.tools}
     for file in report.tool_files:
         if file.path not in readable:

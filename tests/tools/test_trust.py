@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.instructions import ProjectInstructions
+from agent.ui.ansi import Colour
+from agent.ui.trust import describe
 from tests.support.soon import SOON_S
 from tools.permissions.trust import (
     MAX_FILE_BYTES,
@@ -70,6 +72,25 @@ def test_the_report_shows_tools_settings_and_instructions_by_content(project: Pa
         (".opta/config.yml", "model: x\n")
     ]
     assert report.instructions == "Be nice.\n"
+
+
+HIDING = {
+    "a fallback": {"name": "a", "description": "A", "steps": [
+        {"name": "one", "bash": "echo hi", "fallback": "./EVIL"}]},
+    "a variable": {"name": "a", "description": "A", "bash": "echo hi",
+                   "environment": {"variables": {"LD_PRELOAD": "EVIL.so"}}},
+    "code": {"name": "a", "description": "A", "runtime": "node", "code": "EVIL()",
+             "schema": {"type": "object", "properties": {}}},
+    "a description": DEPLOY | {"description": "EVIL"},
+    "a parameter": DEPLOY | {"parameters": {
+        "type": "object", "properties": {"x": {"type": "string", "description": "EVIL"}}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", HIDING)
+def test_r24_nothing_of_a_tool_in_json_is_left_out_of_the_question(project, where) -> None:
+    (project / ".opta/tools/deploy.json").write_text(json.dumps(HIDING[where]))
+    assert "EVIL" in describe(inspect(project), "", 80, Colour.PLAIN)
 
 
 def test_a_tool_file_that_cannot_be_parsed_is_shown_whole(project: Path) -> None:
@@ -198,6 +219,7 @@ def test_a_linked_tool_is_bound_to_its_content_and_shown_as_a_link(
     report = inspect(project)
     assert report.tool_files[1].text == f"link to {target}\n{json.dumps(DEPLOY)}"
     assert report.tools[1].command == "bash scripts/deploy.sh"
+    assert f"link to {target}" in describe(report, "", 1000, Colour.PLAIN)
     store.grant(report)
     target.write_text(json.dumps(DEPLOY | {"command": "id"}))
     assert store.trust_of(inspect(project)) is Trust.NOTHING

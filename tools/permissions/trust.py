@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -72,11 +73,12 @@ class ProjectFile:
 
 @record
 class ProjectTool:
-    """A tool the project brings: its name, the file, and what it would run."""
+    """A tool the project brings: its name, the file, what it would run, and what else it says."""
 
     name: str
     path: str
     command: str
+    rest: str = ""
 
 
 @open_record
@@ -235,7 +237,10 @@ def _sha256(data: bytes) -> str:
 
 
 def _tools_in(root: Path, file: ProjectFile) -> list[ProjectTool]:
-    """Name what a tool file defines; the whole text stands for files of other formats."""
+    """Name what a tool file defines; the whole text stands for files of other formats.
+
+    Those say in many places what is run: fallbacks, variables, code, other tools.
+    """
     path = root / file.path
     if path.suffix.lower() == ".json" and not file.problem:
         found = [_tool(file, tool) for tool in _definitions(path, file)]
@@ -250,7 +255,7 @@ def _definitions(path: Path, file: ProjectFile) -> list[ToolDefinition]:
 
     origin = Origin(Source.CUSTOM, "", Scope.LOCAL, path, digest=file.digest)
     try:
-        return read(file.data, origin)[0]
+        return [tool for tool in read(file.data, origin)[0] if tool.origin.format == "opta-json"]
     except ToolFileError:
         return []
 
@@ -258,10 +263,14 @@ def _definitions(path: Path, file: ProjectFile) -> list[ToolDefinition]:
 def _tool(file: ProjectFile, tool: ToolDefinition) -> ProjectTool:
     from tools.actions import PlanAction, command_text
 
-    steps = tool.action.steps if isinstance(tool.action, PlanAction) else ()
+    assert isinstance(tool.action, PlanAction)
+    link = file.text.removesuffix(_decoded(file.data)).rstrip("\n")
+    parameters = json.dumps(tool.parameters, ensure_ascii=False)
+    rest = [link, f"description: {tool.description}", f"parameters: {parameters}"]
     return ProjectTool(
-        tool.name, file.path, "\n".join(command_text(step.command) for step in steps)
-    )
+        tool.name, file.path, command_text(tool.action.steps[0].command),
+        "\n".join(filter(None, rest)),
+    )  # fmt: skip
 
 
 def _instructions(root: Path) -> str:
