@@ -259,7 +259,7 @@ def _serve(arguments: argparse.Namespace, out: TextIO) -> int:
     except TeamError as error:
         raise UserError(str(error)) from None
     files = "1 tool file" if count == 1 else f"{count} tool files"
-    out.write(f"Sharing {files} of {visible(str(directory))} as {org} at {server.url}\n")
+    out.write(f"Sharing {files} of {visible(str(directory))} as {visible(org)} at {server.url}\n")
     if not given:
         out.write(f"{arguments.token_env} is not set; the token is {token}\n")
     out.write("Only this machine can reach it; Ctrl-C ends it.\n")

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import time
 from pathlib import Path
@@ -288,6 +289,22 @@ def test_the_server_answers_who_has_the_token_and_no_web_page(shared, path, head
         assert changed.status == 200
         assert b"echo other" in changed.read()
         assert changed.headers["ETag"] != tag
+
+
+def test_r35_a_body_is_not_taken_for_a_request_of_somebody_else(shared):
+    """A proxy in front gives the second of two answers to whoever asks next."""
+    hidden = b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        serving(shared) as served,
+        socket.create_connection(("127.0.0.1", served.port), SOON_S) as connection,
+    ):
+        connection.sendall(
+            f"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(hidden)}\r\n\r\n".encode() + hidden
+        )
+        with connection.makefile("rb") as answers:
+            told = answers.read()
+    assert told.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close" in told
 
 
 def test_a_port_that_is_taken_and_a_directory_that_is_not_there_are_one_line(shared):

@@ -54,6 +54,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: TeamServer
 
     def do_GET(self) -> None:
+        if "Content-Length" in self.headers or "Transfer-Encoding" in self.headers:
+            # A body is not read: what is in it must not be taken for the next request.
+            self.close_connection = True
         refusal = self._refusal()
         if refusal is not None:
             self._answer(refusal[0], json.dumps({"error": refusal[1]}).encode())
@@ -92,6 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if tag:
             self.send_header("ETag", tag)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         if status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
         if status != 304:
