@@ -204,7 +204,7 @@ def build_chat(
             base_url=settings.base_url,
             make_model=lambda name: make_model(settings, name),
             executor=executor,
-            context=MessageContext(root, executor, instructions, servers),
+            context=MessageContext(workspace, executor, instructions, servers),
             files=files,
             hooks=programs,
             jobs=jobs,

@@ -173,7 +173,7 @@ class Chat:
         except ModelError as error:
             return self._not_sent(error)
         self._parts.context.tell_jobs(self.jobs.take_news())
-        context = await self._parts.context.take(
+        context, images = await self._parts.context.take(
             text if typed is None else typed,
             first=not self.conversation.messages,
             tell=self.notice,
@@ -183,7 +183,7 @@ class Chat:
         self.in_turn = True
         try:
             self.last_outcome = await run_turn(
-                UserMessage(text, context),
+                UserMessage(text, context, images),
                 model=model,
                 executor=self.executor,
                 conversation=self.conversation,

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from agent.images import read_image
 from agent.instructions import ProjectInstructions, environment_text
-from agent.messages import BY_PERSON
-from tools.definition import ToolCall, ToolResult
+from agent.messages import BY_PERSON, Image
+from tools.definition import ToolCall, ToolError, ToolResult
 from tools.events import Emit
 from tools.executor import ToolExecutor
+from tools.files.workspace import FileProblem, Workspace
 from tools.sources.mcp.servers import McpServers
 
 MENTION = re.compile(r"(?<!\S)@(?:\"([^\"\n]+)\"|(\S+))")
@@ -28,12 +30,12 @@ class MessageContext:
 
     def __init__(
         self,
-        root: Path,
+        workspace: Workspace,
         executor: ToolExecutor,
         instructions: ProjectInstructions,
         servers: McpServers,
     ) -> None:
-        self._root = root
+        self._workspace = workspace
         self._servers = servers
         self._executor = executor
         self._instructions = instructions
@@ -41,18 +43,19 @@ class MessageContext:
 
     async def take(
         self, text: str, *, first: bool, tell: Callable[[str], None], given: str | None = None
-    ) -> str:
-        """Return the context of the message `text`; `first` says that a conversation begins.
+    ) -> tuple[str, tuple[Image, ...]]:
+        """Return what goes along with the message `text`; `first`: a conversation begins.
 
         `tell` hears of each file that is attached, and of one that cannot be. A message that no
         person typed names no files: `given` then takes their place.
         """
         parts = [self.standing(), *self._waiting] if first else [*self._waiting]
+        images: list[Image] = []
         for path in mentions(text) if given is None else ():
-            parts.append(await self._attached(path, tell))
+            parts.append(await self._attached(path, images, tell))
         parts.append(given or "")
         self._waiting.clear()
-        return "\n\n".join(filter(None, parts))
+        return "\n\n".join(filter(None, parts)), tuple(images)
 
     async def run_as_person(self, command: str, emit: Emit, *, background: bool = False) -> None:
         """Run a shell command that the person typed; what it printed goes along later."""
@@ -75,7 +78,7 @@ class MessageContext:
         """Return what a conversation begins with; instructions count as not told before."""
         self._instructions.forget()
         return "\n\n".join(
-            filter(None, [environment_text(self._root), self._instructions.at_start()])
+            filter(None, [environment_text(self._workspace.root), self._instructions.at_start()])
         )
 
     def tell_place(self) -> None:
@@ -96,19 +99,36 @@ class MessageContext:
         self._waiting.clear()
         self._instructions.forget()
 
-    async def _attached(self, path: str, tell: Callable[[str], None]) -> str:
-        """Read a file the person named as the read tool would; nothing where there is none."""
-        if not (self._root / path).is_file():
+    async def _attached(self, path: str, images: list[Image], tell: Callable[[str], None]) -> str:
+        """Read a file the person named as the read tool would; nothing where there is none.
+
+        An image is added to `images`.
+        """
+        if not (self._workspace.root / path).is_file():
             from tools.sources.mcp.calls import find_server
 
             resource = find_server(path, self._servers)
             return await self._attached_resource(*resource, tell) if resource else ""
         result = await self._call("read_file", lambda event: None, path=path)
+        if result.image is not None:
+            return self._attached_image(path, result.image, images, tell)
         if not result.success:
             tell(f"{path} is not attached: {result.text}")
             return ""
         tell(f"attached {path} ({_lines(result.text)})")
         return f'<file path="{path}">\n{result.text}\n</file>'
+
+    def _attached_image(
+        self, path: str, file: Path, images: list[Image], tell: Callable[[str], None]
+    ) -> str:
+        try:
+            image = read_image(self._workspace, file)
+        except (ToolError, FileProblem) as error:
+            tell(f"{path} is not attached: {error}")
+            return ""
+        images.append(image)
+        tell(f"attached {path} (an image)")
+        return f'<image path="{path}">attached to this message: {len(images)}.</image>'
 
     async def _attached_resource(self, server: str, uri: str, tell: Callable[[str], None]) -> str:
         """Read a resource of an MCP server that the person named: `@server:uri`."""

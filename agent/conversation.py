@@ -17,6 +17,10 @@ CHARACTERS_PER_TOKEN = 4
 PRUNED = "[old output removed to save room; run the call again if it is needed]"
 KEEP_OUTPUT_TOKENS = 40_000
 MINIMUM_GAIN_TOKENS = 20_000
+IMAGE_TOKENS = 1_000
+"""About what an image costs: between 85 and 1,600, depending on its size and on the model."""
+
+NOT_SENT = "[the images could not be sent: the model does not see them]"
 
 
 @dataclass(slots=True)
@@ -174,10 +178,23 @@ class Conversation:
         first = UserMessage("", summary)
         if rest and isinstance(rest[0], UserMessage):
             # Two user messages in a row are refused by some chat templates.
-            first = UserMessage(rest[0].text, f"{summary}\n\n{rest[0].context}".strip())
+            context = f"{summary}\n\n{rest[0].context}".strip()
+            first = replace(rest[0], context=context)
             rest = rest[1:]
         self.messages = [first, *rest]
         self._recount()
+
+    def drop_images(self) -> bool:
+        """Leave out the images of all messages, and say so in these. False where there are none."""
+        dropped = False
+        for position, message in enumerate(self.messages):
+            if isinstance(message, UserMessage) and message.images:
+                context = f"{message.context}\n{NOT_SENT}".lstrip()
+                self.messages[position] = replace(message, context=context, images=())
+                dropped = True
+        if dropped:
+            self._recount()
+        return dropped
 
     def clear(self) -> None:
         """Forget all messages; what was spent stays counted."""
@@ -197,7 +214,8 @@ class Conversation:
 
 def _characters(message: Message) -> int:
     if isinstance(message, UserMessage):
-        return len(message.text) + len(message.context)
+        images = len(message.images) * IMAGE_TOKENS * CHARACTERS_PER_TOKEN
+        return len(message.text) + len(message.context) + images
     if isinstance(message, ToolMessage):
         return len(message.result.text)
     return (

@@ -2,7 +2,7 @@
 
 Every object has `v` (1) and `type`; the other keys by type:
 
-    turn          text, context                       the person's message
+    turn          text, context, images               the person's message; images where it has some
     tools         names                               what the next requests hold, where it changed
     request       number                              a request was sent (counts within the turn)
     text          text                                a piece of the answer
@@ -18,11 +18,13 @@ Every object has `v` (1) and `type`; the other keys by type:
     hook          phase, command, call_id, problem, refused, duration_ms
     loaded        names                               deferred tools that requests hold from now on
     compacted     summary, kept, before, after        sizes in tokens
+    images_dropped                                    requests hold none from now on
     notice        text, level                         info, warning or error
     end           end, detail, next_step, duration_ms
 
     call          id, name, arguments                 arguments: the JSON text as the model wrote it
     result        text, outcome, display, exit_code, duration_ms, full_output, stop_turn
+    images        media_type, base64
     display       null, or kind (text, diff, command) and its fields
 
 Readers ignore keys they do not know; new keys and types may appear in version 1.
@@ -38,6 +40,7 @@ from agent.events import (
     AssistantFinished,
     ContextCompacted,
     Event,
+    ImagesDropped,
     Level,
     Notice,
     RequestStarted,
@@ -48,7 +51,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.messages import AssistantMessage, UserMessage
+from agent.messages import AssistantMessage, Image, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from tools.definition import (
     CommandDisplay,
@@ -231,6 +234,24 @@ def _write_decided(event: CallDecided) -> JsonObject:
     }
 
 
+def _write_user(message: UserMessage) -> JsonObject:
+    images = [{"media_type": image.media_type, "base64": image.base64} for image in message.images]
+    return {
+        "text": message.text,
+        "context": message.context,
+        **({"images": images} if images else {}),
+    }
+
+
+def _read_user(fields: JsonObject) -> UserMessage:
+    images = _maybe(fields, "images", list) or []
+    return UserMessage(
+        _get(fields, "text", str),
+        _get(fields, "context", str),
+        tuple(Image(_get(one, "media_type", str), _get(one, "base64", str)) for one in images),
+    )
+
+
 def _read_decided(fields: JsonObject) -> CallDecided:
     return CallDecided(
         call=_read_call(fields["call"]),
@@ -255,8 +276,8 @@ def _plain(name: str, event: Callable[..., Event], **kinds: type) -> _Form:
 _FORMS: dict[type, _Form] = {
     TurnStarted: _Form(
         "turn",
-        lambda e: {"text": e.message.text, "context": e.message.context},
-        lambda f: TurnStarted(UserMessage(_get(f, "text", str), _get(f, "context", str))),
+        lambda e: _write_user(e.message),
+        lambda f: TurnStarted(_read_user(f)),
     ),
     RequestStarted: _plain("request", RequestStarted, number=int),
     TextDelta: _plain("text", TextDelta, text=str),
@@ -297,6 +318,7 @@ _FORMS: dict[type, _Form] = {
     ToolsLoaded: _Form(
         "loaded", lambda e: {"names": list(e.names)}, lambda f: ToolsLoaded(_names(f))
     ),
+    ImagesDropped: _Form("images_dropped", lambda e: {}, lambda f: ImagesDropped()),
     ContextCompacted: _plain(
         "compacted", ContextCompacted, summary=str, kept=int, before=int, after=int
     ),

@@ -87,6 +87,11 @@ class ContextCompacted:
     after: int
 
 
+@record
+class ImagesDropped:
+    """The images of all messages are left out from now on: the server refuses them."""
+
+
 class TurnEnd(StrEnum):
     """How a turn ended."""
 
@@ -119,6 +124,7 @@ Event: TypeAlias = (
     | ToolsSent
     | ToolsLoaded
     | ContextCompacted
+    | ImagesDropped
     | Notice
     | TurnFinished
 )

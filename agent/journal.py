@@ -27,6 +27,7 @@ from agent.events import (
     AssistantFinished,
     ContextCompacted,
     Event,
+    ImagesDropped,
     Level,
     Notice,
     RequestStarted,
@@ -400,6 +401,8 @@ class _Replay:
             case ContextCompacted(summary, kept):
                 self._close_calls()
                 self._compact(summary, kept)
+            case ImagesDropped():
+                self._conversation.drop_images()
             case TurnFinished():
                 self._close_turn()
                 self._in_turn = False

@@ -17,6 +17,7 @@ from agent.conversation import Conversation
 from agent.events import (
     AssistantFinished,
     Emit,
+    ImagesDropped,
     Level,
     Notice,
     RequestStarted,
@@ -75,6 +76,10 @@ class _Stop(Exception):
         self.outcome = TurnOutcome(end, detail=detail, next_step=next_step)
 
 
+_REFUSALS = (FailureKind.IMAGES_REFUSED, FailureKind.REJECTED)
+"""How requests fail that a server will never take: images may be why, even if it does not say."""
+
+
 async def run_turn(
     message: UserMessage,
     *,
@@ -102,6 +107,7 @@ async def run_turn(
         outcome = stop.outcome
     except ModelError as error:
         turn.close_history()
+        turn.drop_images(error)
         outcome = failed(error)
     except asyncio.CancelledError:
         turn.close_history()
@@ -175,6 +181,12 @@ class _Turn:
             message = AssistantMessage("", interrupted=True)
             self._conversation.commit(message)
             self._emit(AssistantFinished(message))
+
+    def drop_images(self, error: ModelError) -> None:
+        """Leave out images that a server refuses: it would refuse every later request, too."""
+        if error.kind in _REFUSALS and self._conversation.drop_images():
+            self._emit(ImagesDropped())
+            self._emit(Notice("the images are left out of the conversation from now on"))
 
     def _check_limits(self) -> None:
         limits = self._limits

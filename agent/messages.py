@@ -13,6 +13,19 @@ BY_PERSON = "you-"
 """How the ids of calls begin that the person typed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image as requests hold it: its media type (`image/png`) and its bytes in base64."""
+
+    media_type: str
+    base64: str
+
+    @property
+    def url(self) -> str:
+        """The image as a `data:` address (RFC 2397)."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
+
 @dataclass(frozen=True, eq=False)
 class UserMessage:
     """What the person said. `context` is text opta adds for the model before it (may be empty).
@@ -22,6 +35,7 @@ class UserMessage:
 
     text: str
     context: str = ""
+    images: tuple[Image, ...] = ()
 
     @property
     def model_text(self) -> str:

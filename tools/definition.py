@@ -275,7 +275,9 @@ class ToolResult:
 
     `text` is for the model and never empty; `display` is for the person. `duration_ms` covers the
     run, not the wait for an answer (E13). `full_output` is a 0600 file with what was cut from
-    `text` (R43). `stop_turn` says that the person refused without a word: the turn ends.
+    `text` (R43). `image` is the file asked for where it holds an image, which text cannot show: a
+    message of the person can take it along. `stop_turn` says that the person refused without a
+    word: the turn ends.
     """
 
     text: str
@@ -284,6 +286,7 @@ class ToolResult:
     exit_code: int | None = None
     duration_ms: int = 0
     full_output: Path | None = None
+    image: Path | None = None
     stop_turn: bool = False
 
     @property

@@ -84,6 +84,7 @@ class FailureKind(StrEnum):
     RATE_LIMITED = "rate_limited"
     SERVER = "server"
     CONTEXT_TOO_LONG = "context_too_long"
+    IMAGES_REFUSED = "images_refused"
     CUT = "cut"
     REJECTED = "rejected"
 

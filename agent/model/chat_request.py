@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent.messages import AssistantMessage, ToolMessage
+from collections.abc import Sequence
+
+from agent.messages import AssistantMessage, Image, ToolMessage
 from agent.model.base import ModelRequest
 from agent.model.options import ModelOptions
 from agent.model.traits import ServerTraits
@@ -64,9 +66,12 @@ class ChatMessageWriter:
         self._origin = origin
         self._traits = traits
 
-    def user(self, text: str) -> JsonObject:
-        """Return what the person said."""
-        return {"role": "user", "content": text}
+    def user(self, text: str, images: Sequence[Image]) -> JsonObject:
+        """Return what the person said: text alone as such, for servers that know nothing else."""
+        if not images:
+            return {"role": "user", "content": text}
+        parts = [{"type": "image_url", "image_url": {"url": image.url}} for image in images]
+        return {"role": "user", "content": [{"type": "text", "text": text}, *parts]}
 
     def result(self, message: ToolMessage, call_id: str) -> JsonObject:
         """Return the result of a call."""

@@ -39,6 +39,11 @@ _NEEDS_TOOL_FLAG = re.compile(
     r"enable-auto-tool-choice|tool-call-parser|--jinja|jinja", re.IGNORECASE
 )
 _NO_TOOLS = re.compile(r"(does not|doesn't|not) support (tool|function)|support tool use", re.I)
+_IMAGES_REFUSED = re.compile(
+    r"image_url|image input|\bimages?\b.{0,60}?(support|exceed|invalid|process|provided|enabled)"
+    r"|multimodal|mmproj|\bvision\b|content must be a string",
+    re.IGNORECASE | re.DOTALL,
+)
 _NO_CREDIT = re.compile(r"insufficient_quota|insufficient.{0,3}(balance|credit|fund)", re.I)
 _RATE_LIMIT = re.compile(r"rate.?limit|too many requests|tokens per min|\bTPM\b|\bRPM\b", re.I)
 _OVERLOADED = re.compile(r"overload|unavailable|server_error|internal|timeout|bad gateway", re.I)
@@ -105,7 +110,10 @@ class Problem:
 
 def error_for(problem: Problem, target: Target) -> ModelError:
     """Return the error for what a server said."""
-    for explain in (_request_too_long, _tools_refused, _not_allowed, _limited, _not_found):
+    explanations = (
+        _request_too_long, _images_refused, _tools_refused, _not_allowed, _limited, _not_found,
+    )  # fmt: skip
+    for explain in explanations:
         if error := explain(problem, target):
             return error
     if problem.says(re.compile("tool_use_failed")):
@@ -140,6 +148,18 @@ def _request_too_long(problem: Problem, target: Target) -> ModelError | None:
         FailureKind.CONTEXT_TOO_LONG,
         f"The conversation is too long for {target.model}: {_said(problem, target)}",
         next_step="Send less at once; in a chat, /compact shortens it and /clear starts a new one.",
+    )
+
+
+def _images_refused(problem: Problem, target: Target) -> ModelError | None:
+    if problem.status not in {None, 400, 404, 415, 422, 500, 501}:
+        return None
+    if not problem.says(_IMAGES_REFUSED):
+        return None
+    return ModelError(
+        FailureKind.IMAGES_REFUSED,
+        f"{target.model} did not take the image: {_said(problem, target)}",
+        next_step="Choose a model that sees images (in a chat with /model), or a smaller image.",
     )
 
 

@@ -6,9 +6,10 @@ encrypted reasoning that the server handed out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from agent.messages import AssistantMessage, ToolMessage
+from agent.messages import AssistantMessage, Image, ToolMessage
 from agent.model.base import ModelRequest
 from agent.model.options import ModelOptions
 from agent.model.traits import ServerTraits
@@ -63,9 +64,13 @@ class ResponsesMessageWriter:
         self._origin = origin
         self._traits = traits
 
-    def user(self, text: str) -> JsonObject:
+    def user(self, text: str, images: Sequence[Image]) -> JsonObject:
         """Return what the person said."""
-        return {"type": "message", "role": "user", "content": text}
+        message: JsonObject = {"type": "message", "role": "user", "content": text}
+        if images:
+            parts = [{"type": "input_image", "image_url": image.url} for image in images]
+            message["content"] = [{"type": "input_text", "text": text}, *parts]
+        return message
 
     def result(self, message: ToolMessage, call_id: str) -> JsonObject:
         """Return the result of a call."""

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
 from agent.model.traits import ServerTraits
 from agent.model.wire_ids import WireIds
 from agent.model.wire_json import to_bytes
@@ -24,8 +24,8 @@ BETWEEN = AssistantMessage("OK.")
 class MessageWriter(Protocol):
     """Writes messages in the form of one API."""
 
-    def user(self, text: str) -> JsonObject:
-        """Return the wire object of what the person said."""
+    def user(self, text: str, images: Sequence[Image]) -> JsonObject:
+        """Return the wire object of what the person said, and of the images they handed over."""
         ...
 
     def assistant(self, message: AssistantMessage, ids: tuple[str, ...]) -> list[JsonObject]:
@@ -94,9 +94,9 @@ class MessageEncoder:
                 case users:
                     if self._after_tool and traits.assistant_after_tool:
                         objects += self._writer.assistant(BETWEEN, ())
-                    objects.append(
-                        self._writer.user("\n\n".join(user.model_text for user in users))
-                    )
+                    text = "\n\n".join(user.model_text for user in users)
+                    images = [image for user in users for image in user.images]
+                    objects.append(self._writer.user(text, images))
             self._after_tool = isinstance(turn, ToolMessage)
         return [to_bytes(item) for item in objects]
 

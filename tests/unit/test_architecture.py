@@ -66,6 +66,7 @@ LAYERS = (
     ("agent.retry",),
     ("agent.compaction",),
     ("agent.loop",),
+    ("agent.images",),
     ("agent.journal", "agent.session", "agent.context", "agent.undo"),
     ("agent.tool_use",),
     ("agent.ui",),

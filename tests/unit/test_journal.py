@@ -18,6 +18,7 @@ from agent.events import (
     AssistantFinished,
     ContextCompacted,
     Event,
+    ImagesDropped,
     Level,
     Notice,
     RequestStarted,
@@ -37,7 +38,7 @@ from agent.journal import (
     read_journal,
     replay,
 )
-from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agent.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from agent.redaction import REDACTED, Redactor
 from tools.definition import CommandDisplay, DiffDisplay, Outcome, TextDisplay, ToolCall, ToolResult
@@ -73,8 +74,14 @@ ASSISTANT = st.builds(
     extras=EXTRAS,
     interrupted=st.booleans(),
 )
+IMAGE = st.builds(
+    Image, st.sampled_from(["image/png", "image/jpeg"]), st.sampled_from(["", "aGk="])
+)
 EVENT: st.SearchStrategy[Event] = st.one_of(
-    st.builds(TurnStarted, st.builds(UserMessage, TEXT, TEXT)),
+    st.builds(
+        TurnStarted, st.builds(UserMessage, TEXT, TEXT, st.lists(IMAGE, max_size=2).map(tuple))
+    ),
+    st.just(ImagesDropped()),
     st.builds(RequestStarted, COUNT),
     st.builds(TextDelta, TEXT),
     st.builds(ReasoningDelta, TEXT),
@@ -110,8 +117,8 @@ def write(path: Path, events: Sequence[Event], secrets: Sequence[str] = ()) -> J
 def form(message: Message) -> object:
     """A message as a value that compares: messages themselves compare by identity."""
     match message:
-        case UserMessage(text, context):
-            return text, context
+        case UserMessage(text, context, images):
+            return text, context, *images
         case ToolMessage(call, result):
             return call, result
         case _:

@@ -16,6 +16,7 @@ from tools.builtin.kit import Builtin, Services, define, file_key
 from tools.definition import (
     EffectKind,
     Invocation,
+    Outcome,
     Progress,
     ResolvedCall,
     Risk,
@@ -49,6 +50,10 @@ ALIASES = {
 }  # fmt: skip
 
 
+class _ImageFile(ToolError):
+    """The file holds an image: nothing to be told in text."""
+
+
 def tool() -> Builtin:
     """Return the built-in."""
     definition = define(
@@ -78,7 +83,12 @@ def prepare(call: ResolvedCall, services: Services) -> Invocation:
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         grant.check(call)
-        text = await asyncio.to_thread(read_part, workspace, path, offset, min(limit, MAX_LINES))
+        try:
+            text = await asyncio.to_thread(
+                read_part, workspace, path, offset, min(limit, MAX_LINES)
+            )
+        except _ImageFile as image:
+            return ToolResult(str(image), Outcome.ERROR, image=path)
         return ToolResult(text)
 
     shown = workspace.shown(path)
@@ -249,9 +259,10 @@ def _described(workspace: Workspace, path: Path, kind: str) -> str:
         workspace.remember(path, os.fstat(file.fileno()))
     shown = workspace.shown(path)
     if image := image_kind(head):
-        raise ToolError(
+        raise _ImageFile(
             f"{shown} is a {image} ({size:,} bytes). read_file gives text only, so its content "
-            "cannot be shown. Use run_command for its properties."
+            "cannot be shown. Use run_command for its properties, or ask the user to name it with "
+            "@ in a message."
         )
     return (
         f"{shown} is not text: {kind}, {size:,} bytes. First bytes (hex): {head[:64].hex(' ')}\n"
