@@ -45,7 +45,7 @@ from tools.builtin import all_builtins, background_job
 from tools.builtin.kit import Builtin, Services
 from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form, form_of
-from tools.definition import Invocation, JsonObject, ResolvedCall, ToolDefinition
+from tools.definition import Invocation, JsonObject, ResolvedCall, Scope, ToolDefinition
 from tools.engine.environment import child_environment
 from tools.engine.jobs import Jobs
 from tools.engine.masking import Masker
@@ -53,6 +53,7 @@ from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
 from tools.find_tools import FindTools
+from tools.formats.problems import shown_path
 from tools.hooks import HookRunner
 from tools.permissions.gate import PermissionGate
 from tools.permissions.mode import Mode
@@ -62,7 +63,7 @@ from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
 from tools.record import record
 from tools.registry import ToolProblem, ToolRegistry
-from tools.sources.files import ToolFiles
+from tools.sources.files import ToolFiles, has_files
 from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
 from tools.tool_names import refused_name, wire_names
 
@@ -143,7 +144,11 @@ def build_registry(
     def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
         project = trust.root if trust.level.runs else None
         files.places = tool_files(project, codex_file)
-        return files.load()
+        unused = _without_local(files) if settings.disable_local_tools else []
+        definitions, problems = files.load()
+        if unused:
+            problems.append(_disabled(unused, settings))
+        return definitions, problems
 
     return ToolRegistry(
         builtins,
@@ -154,6 +159,20 @@ def build_registry(
         Deferral(find_tools.definition(), partial(recent_calls, trust.root), _measure(settings)),
         team.load if team is not None else lambda: ([], []),
     )
+
+
+def _without_local(files: ToolFiles) -> list[Path]:
+    """Leave only the machine's own files to be read; return the places that hold others (E17)."""
+    local = [place for scope, place in files.places if scope is not Scope.GLOBAL]
+    files.places = [place for place in files.places if place[0] is Scope.GLOBAL]
+    return [place for place in local if has_files(place)]
+
+
+def _disabled(places: Iterable[Path], settings: Settings) -> ToolProblem:
+    key = "enforcement.disableLocalTools"
+    shown = ", ".join(map(shown_path, places))
+    told = f"not loaded, for {key} is set in {settings.source(key)}: {shown}"
+    return ToolProblem(None, told, warning=True)
 
 
 def _measure(settings: Settings) -> Callable[[Sequence[JsonObject]], Mapping[str, int]]:

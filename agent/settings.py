@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MANAGED_RANK = 1
 """The rank of the managed file: layers are counted from it."""
 
+_DISABLE_LOCAL = "enforcement.disableLocalTools"
+
 
 def load_settings(
     project: Path,
@@ -115,11 +117,12 @@ def _merge(layers: Iterable[Layer]) -> dict[str, Value]:
 
 def _enforcer(name: str, found: Mapping[str, Value]) -> str:
     """Say where the machine's owner keeps anyone from setting `name`, or nothing (E152)."""
-    enforce, team = found.get("enforce"), found.get("teams.enabled")
+    enforce = found.get("enforce")
     if enforce is not None and name in enforce.value:
         return enforce.source
-    managed = team is not None and team.rank == _MANAGED_RANK
-    return team.source if team is not None and managed and name.startswith("teams.") else ""
+    alone = found.get("teams.enabled" if name.startswith("teams.") else _DISABLE_LOCAL)
+    bound = name.startswith(("teams.", "enforcement."))
+    return alone.source if bound and alone and alone.rank == _MANAGED_RANK else ""
 
 
 def _raises(name: str, value: Value, found: Mapping[str, Value]) -> bool:
@@ -221,6 +224,7 @@ def _settings(values: Mapping[str, Value], layers: Sequence[Layer], root: Path) 
         hooks=_hooks(values, layers, root),
         hook_timeout_s=get("hook_timeout"),
         show_token_costs=get("tools.showTokenCosts"),
+        disable_local_tools=get(_DISABLE_LOCAL),
         load_custom_tools=get("tools.autoLoadCustomTools"),
         max_execution_ms=get("tools.maxExecutionTime"),
         max_custom_tools=get("tools.maxCustomTools"),

@@ -101,7 +101,7 @@ class _FileReader:
                 continue
             if name == "tools":
                 self._read_tools(value, path)
-            elif name in ("permissions", "mcp", "teams"):
+            elif name in ("permissions", "mcp", "enforcement", "teams"):
                 self._read_group(name, value, path)
             else:
                 self._read_key(name, value, path)

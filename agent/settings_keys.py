@@ -70,7 +70,7 @@ class Key:
         return f"one of {', '.join(self.choices)}" if self.choices else self.kind.value
 
 
-def _of_team(*keys: Key) -> tuple[Key, ...]:
+def _own(*keys: Key) -> tuple[Key, ...]:
     """Return keys that count only in the person's own file and in the managed one (E151)."""
     return tuple(replace(key, project=False, override=False) for key in keys)
 
@@ -215,7 +215,11 @@ _ALL = (
     Key("mcpServers", Kind.MAPPING, {}, "MCP servers: see mcp.md"),
     Key("mcp.enabled", Kind.SWITCH, True, "connect to the configured MCP servers"),
     Key("mcp.maxTools", Kind.INTEGER, 100, "tools of MCP servers in every request"),
-    *_of_team(
+    *_own(
+        Key(
+            "enforcement.disableLocalTools", Kind.SWITCH, False,
+            "load no tool files of projects and of yours, only the machine's",
+        ),
         Key("teams.enabled", Kind.SWITCH, False, "belong to a team: see team.md"),
         Key("teams.features.sharedTools", Kind.SWITCH, False, "use the tools it shares"),
         Key("teams.url", Kind.URL, "", "the team's server, https://"),

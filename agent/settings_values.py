@@ -72,6 +72,7 @@ class Settings:
     hooks: HookSettings
     hook_timeout_s: int
     show_token_costs: bool
+    disable_local_tools: bool
     load_custom_tools: bool
     max_execution_ms: int | None
     max_custom_tools: int

@@ -62,6 +62,11 @@ def tool_places(
     ]
 
 
+def has_files(place: Path) -> bool:
+    """Tell whether a place holds tool files; none is opened."""
+    return any(True for _ in _scan(place))
+
+
 @record
 class _Reading:
     """What a path gave when it had this signature."""
