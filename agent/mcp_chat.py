@@ -222,12 +222,13 @@ def _no_tools(chat: Chat) -> str:
 def _tool_lines(entries: Sequence[ToolEntry]) -> list[str]:
     width = max((len(entry.definition.name) for entry in entries), default=0)
     return [
-        f"  {entry.definition.name:<{width}}  {_first_line(entry.definition.description)}"
+        f"  {entry.definition.name:<{width}}  {first_line(entry.definition.description)}"
         f"{'' if entry.enabled else f' (off: {entry.reason})'}"
         for entry in entries
     ]
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """Return what a line of a list shows of a description."""
     line = " ".join(text.split())
     return line if len(line) <= 100 else f"{line[:100]}…"

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from agent.configuration import mcp_configured, read_settings
 from agent.errors import FAILED, USAGE, UserError
 from agent.flags import add_command, add_project_flags, add_subcommands
+from agent.mcp_chat import first_line
 from agent.project import project_root, trust_in
 from agent.settings_edit import SettingsWriteError, set_mcp_server
 from tools import storage
@@ -240,7 +241,7 @@ async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:
         connection = servers.connections[config.name]
         for tool in servers.definitions():
             off = f" (not used: {tool.unavailable})" if tool.unavailable else ""
-            out.write(f"  {tool.name}  {' '.join(tool.description.split())[:100]}{off}\n")
+            out.write(f"  {tool.name}  {first_line(tool.description)}{off}\n")
         return 0 if connection.state is State.READY else FAILED
     finally:
         await servers.close()

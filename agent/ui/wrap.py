@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from typing import TextIO
@@ -12,6 +13,8 @@ from prompt_toolkit.utils import get_cwidth
 TAB = " " * 4
 MARGIN = 4
 """How many columns of a line's indentation its further lines keep."""
+
+_FIRST_CELL = re.compile(r" *\S+(?: \S+)* {2,}(?=\S)")
 
 UNWRAPPED = sys.maxsize
 """Columns of text that something else wraps, or nobody."""
@@ -51,11 +54,17 @@ def indent(text: str, columns: int, first: str, rest: str) -> list[str]:
 
 
 def hanging(text: str, columns: int) -> list[str]:
-    """Wrap `text` at words; what is broken off a line stays behind the margin of that line."""
+    """Wrap `text` at words; what is broken off a line stays behind the margin of that line.
+
+    In a table, where two blanks or more stand in a line, it stays in the second column.
+    """
     lines = []
     for line in text.replace("\t", TAB).split("\n"):
-        width = min(len(line) - len(line.lstrip(" ")), MARGIN, columns // 2)
-        lines += indent(line[width:], columns, line[:width], line[:width])
+        cell = _FIRST_CELL.match(line)
+        width = cell.end() if cell and get_cwidth(cell[0]) <= columns // 2 else (
+            min(len(line) - len(line.lstrip(" ")), MARGIN, columns // 2)
+        )  # fmt: skip
+        lines += indent(line[width:], columns, line[:width], " " * get_cwidth(line[:width]))
     return lines
 
 

@@ -248,11 +248,12 @@ def test_words_and_parts_of_paths_stay_whole_where_there_is_room():
     assert wrap("write_file(src/app.py)", 16, words=True) == ["write_file(src/", "app.py)"]
 
 
-@given(st.text("ab \n", max_size=200), st.integers(1, 30))
+@given(st.text("ab界 \n", max_size=200), st.integers(4, 30))
 def test_what_is_broken_off_a_line_keeps_its_margin_and_nothing_is_lost(text: str, columns: int):
     lines = hanging(text, columns)
     assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
-    assert all(len(line) <= columns for line in lines)
+    assert all(get_cwidth(line) <= columns for line in lines)
+    assert hanging("  /x   one three", 14) == ["  /x   one ", "       three"]
     assert hanging("    one two three", 11) == ["    one ", "    two ", "    three"]
 
 
