@@ -195,7 +195,22 @@ class McpAction:
     tool: str
 
 
-Action: TypeAlias = BuiltinAction | PlanAction | AliasAction | McpAction
+@record
+class CodeAction:
+    """Runs a program of the tool's own behind walls, in `runtime`: typescript or node (E33, E34).
+
+    `first_line` is the line of the file in which the code begins, None where its lines are not
+    lines of the file. `allowlist` are globs of the commands that it may ask for; None names none,
+    and leaves them to the permissions (E35).
+    """
+
+    runtime: str
+    code: str
+    first_line: int | None = None
+    allowlist: tuple[str, ...] | None = None
+
+
+Action: TypeAlias = BuiltinAction | PlanAction | AliasAction | McpAction | CodeAction
 
 
 def shells_of(command: Command) -> tuple[Shell, ...]:

@@ -207,19 +207,21 @@ class EffectKind(StrEnum):
     EXECUTE = "execute"
     NETWORK = "network"
     SERVER = "server"
+    PROGRAM = "program"
 
 
 @record
 class Effect:
     """One thing a call will do, which permission rules are matched against.
 
-    `value` is a resolved absolute path (READ, WRITE), a command line (EXECUTE), a host (NETWORK)
-    or an MCP server and the name of its tool, `server/tool` (SERVER). `subject` is the tool name
-    that rules use for it: a custom tool's command also carries `run_command` (A43). `inside` says
-    that a path lies in the workspace. `protected` marks what asks in every mode (R14, R27),
-    `sensitive` what asks even to be read (R40); both give the reason in words, or are empty. `cwd`
-    is the absolute directory in which a command starts; without it nothing is known of the files
-    that the command names.
+    `value` is a resolved absolute path (READ, WRITE), a command line (EXECUTE), a host (NETWORK),
+    an MCP server and the name of its tool, `server/tool` (SERVER), or the tool whose own program
+    runs behind walls (PROGRAM): what that does beyond itself is a call of its own. `subject` is the
+    tool name that rules use for it: a custom tool's command also carries `run_command` (A43).
+    `inside` says that a path lies in the workspace. `protected` marks what asks in every mode (R14,
+    R27), `sensitive` what asks even to be read (R40); both give the reason in words, or are empty.
+    `cwd` is the absolute directory in which a command starts; without it nothing is known of the
+    files that the command names.
     """
 
     kind: EffectKind

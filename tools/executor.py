@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.actions import BuiltinAction, McpAction
+from tools.actions import BuiltinAction, CodeAction, McpAction
 from tools.builtin.command_paths import guarded
 from tools.builtin.command_secrets import named_secrets, secrets_of_values
 from tools.definition import (
@@ -170,6 +170,14 @@ class ToolExecutor:
             return builtin.prepare(resolved, self._services)
         if isinstance(resolved.tool.action, McpAction):
             return self._services.prepare_served(resolved)
+        prepared = self._prepare_custom(resolved)
+        return self._services.in_background(prepared) if resolved.background else prepared
+
+    def _prepare_custom(self, resolved: ResolvedCall) -> Invocation:
+        if isinstance(resolved.tool.action, CodeAction):
+            from tools.code.call import prepare_code
+
+            return prepare_code(resolved, self._services)
         return self._prepare_plan(resolved)
 
     def _prepare_plan(self, resolved: ResolvedCall) -> Invocation:
@@ -190,8 +198,7 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        invocation = self._with_named_secrets(resolved, guarded(plan, root))
-        return self._services.in_background(invocation) if resolved.background else invocation
+        return self._with_named_secrets(resolved, guarded(plan, root))
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""

@@ -66,13 +66,15 @@ class DocumentError(Exception):
 class Document:
     """What was read: `data` holds only None, bool, int, float, str, list and dict.
 
-    `repeated` maps keys that are there twice to the line of the first; the last one counts.
+    `repeated` maps keys that are there twice to the line of the first; the last one counts. `blocks`
+    maps keys of literal texts (`|`) to the line of the file in which the text begins.
     """
 
     path: Path
     data: Any
     positions: dict[KeyPath, Position] = field(repr=False)
     repeated: dict[KeyPath, int] = field(default_factory=dict)
+    blocks: dict[KeyPath, int] = field(default_factory=dict)
 
     def position(self, key_path: Sequence[str | int] = ()) -> Position:
         """Return where a key or list item stands; the nearest one above it if it is not there."""
@@ -90,8 +92,7 @@ class Document:
 
 def json_path(key_path: Sequence[str | int]) -> str:
     """Return `key_path` as people write it: `$.parameters.required[0]`."""
-    parts = [f"[{key}]" if isinstance(key, int) else _member(key) for key in key_path]
-    return "$" + "".join(parts)
+    return "$" + "".join(f"[{k}]" if isinstance(k, int) else _member(k) for k in key_path)
 
 
 REPEATED_HINT = "remove one of them"
@@ -118,7 +119,7 @@ def parse(text: str | bytes, path: Path, *, allow_repeated: bool = False) -> Doc
         data = _JsonReader(decoded, builder).read()
     else:
         data = _YamlReader(decoded, builder).read()
-    return Document(path, data, builder.positions, builder.repeated)
+    return Document(path, data, builder.positions, builder.repeated, builder.blocks)
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
@@ -167,6 +168,7 @@ class _Builder:
         self.allow_repeated = allow_repeated
         self.positions: dict[KeyPath, Position] = {}
         self.repeated: dict[KeyPath, int] = {}
+        self.blocks: dict[KeyPath, int] = {}
         self.nodes = 0
 
     def fail(
@@ -470,6 +472,7 @@ class _YamlReader:
     def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath, position: Position) -> Any:
         tag, text = event.tag, event.value
         if tag is None and event.style:
+            self.builder.blocks |= {key_path: position[0] + 1} if event.style == "|" else {}
             return text
         if tag is not None and tag != "!" and tag not in _CORE_TAGS:
             self.builder.fail(f"the tag {tag!r} is refused", position, key_path, _TAG_NOTE)
@@ -485,8 +488,7 @@ class _YamlReader:
 
 
 def _mark(event: yaml.Event) -> Position:
-    mark = event.start_mark
-    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    return (mark.line + 1, mark.column + 1) if (mark := event.start_mark) else (1, 1)
 
 
 def _core_value(text: str) -> Any:

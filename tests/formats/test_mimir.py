@@ -26,18 +26,18 @@ def tool(**changes):
 
 
 @pytest.mark.row("E26", "E27", "E28", "E29", "E30", "E31", "E32")
-def test_the_example_is_listed_with_one_line_that_says_it_cannot_run_yet():
-    definition, (warning,) = load(RUN_TESTS.read_bytes(), "run_tests.yml")
+def test_the_example_is_read_with_nothing_to_say_about_it():
+    definition, warnings = load(RUN_TESTS.read_bytes(), "run_tests.yml")
+    assert warnings == []
     assert definition.name == "run_tests"
     assert definition.description.startswith("Run project tests and analyze failures.")
     assert definition.enabled
     assert definition.declared_token_cost == 450
     assert list(definition.parameters["properties"]) == ["pattern", "coverage", "watch"]
     assert definition.parameters["required"] == ["pattern"]
-    assert definition.unavailable == "code tools are not supported yet"
-    assert definition.metadata["allowlist"] == ("yarn test*", "npm test*", "vitest*")
-    assert "code tools are not supported yet" in warning.message
-    assert (warning.severity, warning.line) == ("warning", 28)
+    assert definition.action.allowlist == ("yarn test*", "npm test*", "vitest*")
+    assert (definition.action.runtime, definition.action.first_line) == ("typescript", 29)
+    assert RUN_TESTS.read_text().splitlines()[28].strip() == definition.action.code.split("\n")[0]
 
 
 def test_the_example_as_printed_is_one_line():

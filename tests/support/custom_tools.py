@@ -34,7 +34,7 @@ class Person:
 class Project:
     """A trusted project with custom tools, and a person who answers."""
 
-    def __init__(self, root: Path, answer=Choice.ONCE, builtins=None):
+    def __init__(self, root: Path, answer=Choice.ONCE, builtins=None, isolation=None):
         self.root = root
         self.tools = root / ".opta" / "tools"
         self.config_toml = root / ".opta" / "config.toml"
@@ -52,7 +52,9 @@ class Project:
         )
         self.executor = ToolExecutor(
             self.registry, self.gate, self.builtins,
-            Services(Workspace(root), child_environment(os.environ), self.rules),
+            Services(
+                Workspace(root), child_environment(os.environ), self.rules, isolation=isolation
+            ),
         )  # fmt: skip
         self._ids = (f"call_{number}" for number in itertools.count(1))
 

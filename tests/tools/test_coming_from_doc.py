@@ -275,9 +275,8 @@ def mimir(opta, more=""):
 @row("a tool with `code`")
 def code(opta):
     mimir(opta)
-    assert "code tools are not supported yet" in opta("tool list --trust").out
-    ran = opta("tool run run_tests --trust")
-    assert (ran.code, "unavailable" in ran.err) == (1, True)
+    shown = opta("tool run run_tests --param pattern=x --trust --dry-run").out
+    assert "runs its program (.mimir/tools/run_tests.yml:29) with deno" in shown
 
 
 @row("`tokenCost`")

@@ -33,6 +33,7 @@ LAYERS = (
     ("tools.engine",),
     ("tools.files",),
     ("tools.builtin",),
+    ("tools.code",),
     ("tools.sources",),
     ("tools.schema", "tools.tool_names", "tools.tool_search", "tools.advertising"),
     ("tools.registry",),
@@ -116,6 +117,7 @@ STARTS_PROCESSES = {
     "tools.engine.group": "ends what those started",
     "tools.engine.watchdog": "ends it where opta is killed, with a script of opta's own",
     "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
+    "tools.code.runtimes": "asks node for its version",
     "tools.engine.isolation.launcher": "confines itself and becomes the program it was given",
     "tools.engine.isolation.proof": "tries what this machine can enforce, with opta's own program",
     "tools.engine.isolation.memory": "tries memory limits, with head and tail",
@@ -169,6 +171,7 @@ TALKS_TO_TERMINAL = {
 }
 USES_NETWORK = {
     "agent.model": "the model client",
+    "tools.code.channel": "a pair of sockets to a program that was started",
     "tools.engine.isolation.inside": "tries whether a sandbox has one",
     "agent.serving.http": "listens on loopback, for clients with the token",
     "tools.sources.mcp.http": "servers that have an address",

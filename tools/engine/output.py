@@ -242,6 +242,15 @@ def for_model(captured: Captured, limit: int = CLIP_CHARS) -> ModelText:
     return ModelText(f"{head}\n{_left_out(left_out, path, held, captured)}\n{tail}", path)
 
 
+def bounded_text(text: str) -> ModelText:
+    """Return text with its middle left out where it is too long, and the file that has all."""
+    from tools.engine.capture import Capture
+
+    capture = Capture()
+    capture.add(text.encode("utf-8", "replace"))
+    return for_model(capture.finish())
+
+
 class Excerpt:
     """The head and the tail of text that comes in pieces, `limit` characters together."""
 

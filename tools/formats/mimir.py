@@ -1,11 +1,11 @@
-"""Reads the keys of a Mimir tool. Its code is not run: the tool is listed as unavailable."""
+"""Reads the keys of a Mimir tool: a program that is run behind walls (E33-E36)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from tools.actions import PlanAction
+from tools.actions import CodeAction
 from tools.definition import Limits, Origin, Risk, ToolDefinition
 from tools.formats.fields import Key, Kind, read_fields, table
 from tools.formats.findings import Findings
@@ -14,7 +14,7 @@ from tools.formats.problems import ToolProblem
 from tools.yamltext import Document
 
 DEFAULT_TIMEOUT_MS = 30_000
-NOT_SUPPORTED = "code tools are not supported yet"
+MAX_MEMORY_BYTES = 256 * 1024 * 1024
 
 KEYS = table(
     Key("name", Kind.NAME, "what the model calls it by", required=True),
@@ -23,11 +23,11 @@ KEYS = table(
     Key("tokenCost", Kind.COUNT, "the tokens its definition is said to cost"),
     Key("schema", Kind.VALUE, "JSON Schema of its arguments, type: object", required=True),
     Key("runtime", Kind.TEXT, "what runs it", choices=("typescript", "node"), default="typescript"),
-    Key("code", Kind.COMMAND, "the program; it is not run in this version", required=True),
+    Key("code", Kind.COMMAND, "the program: a function execute(args, context)", required=True),
     Key(
         "permissions", Kind.MAP, "what it may do",
         keys=table(
-            Key("allowlist", Kind.TEXTS, "commands it may run, with * for anything"),
+            Key("allowlist", Kind.TEXTS, "the only commands it may ask for, with * for anything"),
             Key(
                 "autoAccept", Kind.FLAG,
                 "whether its author wants no questions; not obeyed in this version", default=False,
@@ -53,7 +53,6 @@ def read(document: Document, origin: Origin) -> tuple[list[ToolDefinition], list
     if "schema" in data:
         check_parameters(findings, data["schema"], ("schema",))
     findings.raise_errors()
-    findings.warn(("code",), f"{data['name']}: {NOT_SUPPORTED}")
     return [_definition(document, data, origin)], findings.warnings
 
 
@@ -63,17 +62,19 @@ def _definition(document: Document, data: dict[str, Any], origin: Origin) -> Too
         name=data["name"],
         description=data["description"],
         parameters=data["schema"],
-        action=PlanAction(()),
+        action=CodeAction(
+            data.get("runtime", "typescript"),
+            data["code"],
+            document.blocks.get(("code",)),
+            tuple(allowlist) if (allowlist := permissions.get("allowlist")) is not None else None,
+        ),
         origin=replace(origin, format="mimir", line=document.position(("name",))[0]),
         # A file does not vouch for itself: its level only ever raises the risk (X9, X10).
         risk=max(Risk.HIGH, Risk[permissions.get("riskLevel", "high").upper()]),
-        limits=Limits(DEFAULT_TIMEOUT_MS),
+        limits=Limits(DEFAULT_TIMEOUT_MS, MAX_MEMORY_BYTES),
         declared_token_cost=data.get("tokenCost"),
         enabled=data.get("enabled", True),
-        unavailable=NOT_SUPPORTED,
         metadata={
-            "runtime": data.get("runtime", "typescript"),
-            "allowlist": permissions.get("allowlist", ()),
             "auto-accept": permissions.get("autoAccept", False),
             "risk-level": permissions.get("riskLevel", ""),
         },

@@ -78,6 +78,7 @@ _SUBJECTS = {
     EffectKind.EXECUTE: "run_command",
     EffectKind.NETWORK: "",
     EffectKind.SERVER: "",
+    EffectKind.PROGRAM: "",
 }
 _MODEST = frozenset({"tool:read", "tool:write"})
 

@@ -184,7 +184,7 @@ def usable_tools(
     """
     # Most people have no tool file, and the formats and the engine take long to import.
     from tools import formats
-    from tools.sources.plan_checks import check_plan
+    from tools.sources.plan_checks import check_plan, checked_runtime
 
     if origin.path is not None and origin.path.suffix == SEVERAL:
         from tools.formats import codex
@@ -197,7 +197,7 @@ def usable_tools(
         check = check_plan(definition, data)
         problems += check.problems
         if not check.problems:
-            usable.append(check.tool)
+            usable.append(checked_runtime(check.tool))
     return usable, problems
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell
+from tools.actions import Argv, CodeAction, Command, PlanAction, PlatformCommands, Shell
 from tools.definition import Risk, ToolDefinition
 from tools.engine.harmless import can_harm
 from tools.engine.hazards import (
@@ -102,6 +103,16 @@ def check_plan(
         definition = replace(definition, risk=max(definition.risk, Risk.HIGH))
     problems = _placed(definition, found, data)
     return PlanCheck(definition, tuple(problems), tuple(compiled))
+
+
+def checked_runtime(definition: ToolDefinition) -> ToolDefinition:
+    """Return the tool as it is here: unavailable where nothing runs its code (X54)."""
+    if not isinstance(definition.action, CodeAction):
+        return definition
+    from tools.code import runtimes
+
+    path = os.environ.get("PATH", os.defpath)
+    return replace(definition, unavailable=runtimes.missing(definition.action.runtime, path))
 
 
 def _expressions(action: PlanAction) -> Iterator[_Found]:

@@ -104,7 +104,7 @@ class _Told:
             lines.append(f"Not run: {why}. Nothing was done.")
             raise CommandError("\n".join(lines))
         if self._steps is None:
-            raise CommandError(result.text)
+            return self._whole(result)
         if not self._live:
             _write(self._context.out, [step.output for step in self._steps])
             _write(self._context.err, [step.error for step in self._steps])
@@ -119,6 +119,13 @@ class _Told:
             return TIMED_OUT_CODE
         codes = [step.exit_code for step in self._steps if step.exit_code]
         return result.exit_code or (codes[-1] if codes else FAILED)
+
+    def _whole(self, result: ToolResult) -> int:
+        """End a call that has no steps to tell of. Raises CommandError where it did not succeed."""
+        if not result.success:
+            raise CommandError(result.text)
+        self._context.say(result.text)
+        return DONE
 
 
 def _write(stream: TextIO, parts: Sequence[bytes]) -> None:

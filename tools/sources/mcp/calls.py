@@ -15,11 +15,11 @@ from tools.definition import (
     TextDisplay,
     ToolResult,
 )
-from tools.engine.output import sanitize
+from tools.engine.output import bounded_text, sanitize
 from tools.permissions.grant import Grant
 from tools.sources.mcp.catalog import READ_RESOURCE, Catalog
 from tools.sources.mcp.connection import Connection
-from tools.sources.mcp.content import bounded_text, marked, result_of
+from tools.sources.mcp.content import marked, result_of
 from tools.sources.mcp.pending import CallTimeout
 from tools.sources.mcp.servers import McpServers
 

@@ -11,8 +11,7 @@ from typing import Any
 from prompts import load
 from tools import storage
 from tools.definition import Outcome, ToolResult
-from tools.engine.capture import Capture
-from tools.engine.output import ModelText, for_model, visible
+from tools.engine.output import bounded_text, visible
 from tools.formats.json_schema import schema_errors, value_problem
 from tools.record import record
 
@@ -70,13 +69,6 @@ def mismatch(schema: Mapping[str, Any] | None, structured: Any) -> str:
 def _marked(server: str, text: str, outcome: Outcome) -> ToolResult:
     bounded = bounded_text(text)
     return ToolResult(marked(server, bounded.text), outcome, full_output=bounded.full_output)
-
-
-def bounded_text(text: str) -> ModelText:
-    """Return text with its middle left out where it is too long, and the file that has all."""
-    capture = Capture()
-    capture.add(text.encode("utf-8", "replace"))
-    return for_model(capture.finish())
 
 
 def marked(server: str, text: str) -> str:

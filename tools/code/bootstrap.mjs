@@ -1,0 +1,47 @@
+// Runs the program of one call. opta sends the call over the channel, a socket that the runtime
+// knows from NODE_CHANNEL_FD; standard output is left to the program.
+
+const print = (stream, level) => (message) => stream.call(console, `[${level}] ${message}`);
+const logger = {
+  info: print(console.log, "INFO"),
+  warn: print(console.error, "WARN"),
+  error: print(console.error, "ERROR"),
+};
+
+function entry({ __opta, default: given }) {
+  const candidates = [
+    __opta.execute, given, given?.execute, __opta.exports, __opta.exports?.execute,
+  ];
+  const found = candidates.find((candidate) => typeof candidate === "function");
+  if (found) return found;
+  throw new Error("the code has no function execute(args, context), exported or not");
+}
+
+async function run({ program, args, context }) {
+  let value;
+  try {
+    const execute = entry(await import(program));
+    value = await execute(args, { ...context, logger });
+  } catch (error) {
+    // A place in the code that does not parse is told by node only where nobody catches it.
+    if (error instanceof SyntaxError && !String(error.stack).includes(program)) throw error;
+    return { type: "threw", message: described(error), trace: String(error?.stack ?? "") };
+  }
+  try {
+    return { type: "returned", json: JSON.stringify(value) ?? null };
+  } catch (error) {
+    return { type: "unusable", message: `its result is not JSON: ${error.message}` };
+  }
+}
+
+function described(error) {
+  if (!(error instanceof Error)) return typeof error === "string" ? error : String(error);
+  return error.message.startsWith(`${error.name}: `) ? error.message : `${error.name}: ${error.message}`;
+}
+
+process.on("disconnect", () => process.exit(1));
+process.once("message", async (call) => {
+  const answer = await run(call);
+  process.send(answer, () => process.exit(0));
+});
+process.send({ type: "ready" });

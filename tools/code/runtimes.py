@@ -1,0 +1,125 @@
+"""Which program runs the code of a tool here: the strongest walls first, else the next one.
+
+deno has a sandbox of its own and gets no permission; all others run in opta's. What stands in the
+project is never taken (R10).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+_TIMEOUT_S = 20
+
+_DENO = ("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock")
+_ORDER = {"typescript": ("deno", "bun", "node"), "node": ("node", "deno", "bun")}
+_STRIPS_TYPES = (22, 18)
+_HAS_PERMISSIONS = (22, 13)
+_TRIES_PERMISSIONS = (20, 0)
+_INSTALL = {
+    "typescript": "install deno: pip install 'opta-agent[ts]', or from https://deno.com",
+    "node": "install Node.js, or deno: pip install 'opta-agent[ts]'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A program that runs code. `version` is known where something depends on it."""
+
+    name: str
+    program: Path
+    version: tuple[int, int] = (0, 0)
+
+    @property
+    def has_walls(self) -> bool:
+        """True when it keeps the code in by itself."""
+        return self.name == "deno"
+
+    def argv(self, main: Path, code: Path, max_memory_bytes: int | None) -> tuple[str, ...]:
+        """Return what runs the file `main`, which loads `code`, with so much memory for data."""
+        program = str(self.program)
+        heap = f"--max-old-space-size={max_memory_bytes >> 20}" if max_memory_bytes else ""
+        if self.name == "deno":
+            flags = [f"--v8-flags={heap}"] if heap else []
+            return (program, "run", *_DENO, *flags, f"--allow-read={code}", str(main))
+        if self.name == "bun":
+            return (program, "--no-install", "run", str(main))
+        flags = ["--no-warnings", *([heap] if heap else [])]
+        return (program, *flags, *self._permissions(main, code), str(main))
+
+    def _permissions(self, *readable: Path) -> list[str]:
+        if self.version < _TRIES_PERMISSIONS:
+            return []
+        name = "--permission" if self.version >= _HAS_PERMISSIONS else "--experimental-permission"
+        return [name, *(f"--allow-fs-read={path}" for path in readable)]
+
+
+def find(language: str, path: str, root: Path | None = None) -> list[Runtime]:
+    """Return what can run `language` (typescript, node), the best first.
+
+    `path` is a PATH, `root` the project that nothing is taken from.
+    """
+    return list(_found(language, path, root))
+
+
+def missing(language: str, path: str) -> str:
+    """Return why nothing runs `language` here and what to do; empty where something does."""
+    if next(_found(language, path, None), None) is not None:
+        return ""
+    node = _program("node", path, None)
+    why = f"there is no runtime for {language}"
+    if language == "typescript" and node is not None:
+        shown = ".".join(map(str, _version(node)))
+        why = (
+            f"node {shown} cannot run TypeScript (from {'.'.join(map(str, _STRIPS_TYPES))} it can)"
+        )
+    return f"{why}; {_INSTALL[language]}"
+
+
+def _found(language: str, path: str, root: Path | None) -> Iterator[Runtime]:
+    for name in _ORDER[language]:
+        program = _program(name, path, root)
+        if program is None:
+            continue
+        runtime = Runtime(name, program, _version(program) if name == "node" else (0, 0))
+        if language != "typescript" or name != "node" or runtime.version >= _STRIPS_TYPES:
+            yield runtime
+
+
+def _program(name: str, path: str, root: Path | None) -> Path | None:
+    """Find a program beside opta's own interpreter, then on PATH."""
+    own = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")
+    beside = shutil.which(name, path=str(own))
+    if beside is not None:
+        return Path(beside)
+    places = (Path(place) for place in path.split(os.pathsep) if Path(place).is_absolute())
+    outside = [str(p) for p in places if root is None or not p.resolve().is_relative_to(root)]
+    found = shutil.which(name, path=os.pathsep.join(outside)) if outside else None
+    return Path(found) if found is not None else None
+
+
+def _version(program: Path) -> tuple[int, int]:
+    found = program.stat()
+    return _told_version((str(program), "--version"), found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _told_version(argv: Sequence[str], mtime_ns: int, size: int) -> tuple[int, int]:
+    """Ask a program for its version; it is asked again when its file changes."""
+    try:
+        told = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=_TIMEOUT_S, check=False, env={"PATH": os.defpath},
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    match = _VERSION.match(told)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
