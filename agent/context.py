@@ -104,7 +104,10 @@ class MessageContext:
 
         An image is added to `images`.
         """
-        if not (self._workspace.root / path).is_file():
+        named = self._workspace.root / path
+        if named.is_dir():
+            return await self._attached_directory(path, tell)
+        if not named.is_file():
             from tools.sources.mcp.calls import find_server
 
             resource = find_server(path, self._servers)
@@ -117,6 +120,16 @@ class MessageContext:
             return ""
         tell(f"attached {path} ({_lines(result.text)})")
         return f'<file path="{path}">\n{result.text}\n</file>'
+
+    async def _attached_directory(self, path: str, tell: Callable[[str], None]) -> str:
+        result = await self._call(
+            "file_search", lambda event: None, mode="glob", pattern="/*", path=path
+        )
+        if not result.success:
+            tell(f"{path} is not attached: {result.text}")
+            return ""
+        tell(f"attached {path} (what is in it)")
+        return f'<directory path="{path}">\n{result.text}\n</directory>'
 
     def _attached_image(
         self, path: str, file: Path, images: list[Image], tell: Callable[[str], None]

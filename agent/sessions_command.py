@@ -21,6 +21,8 @@ from tools.engine.output import sanitize
 
 SHOWN_LINES = 12
 LISTED = 50
+LEAST_TITLE = 20
+"""How much of a title is shown in any terminal, in columns."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,27 +44,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listing.set_defaults(action=_list)
 
     showing = add_command(commands, "show", "what was said and done, long outputs shortened")
-    showing.set_defaults(action=_show)
+    showing.set_defaults(action=_write_session, shown_lines=SHOWN_LINES)
 
     exporting = add_command(commands, "export", "the whole session, on standard output")
-    exporting.set_defaults(action=_export)
+    exporting.set_defaults(action=_write_session, shown_lines=None)
 
     removing = add_command(commands, "rm", "remove sessions for good")
     removing.add_argument("id", nargs="+", metavar="ID")
     removing.set_defaults(action=_remove)
 
-    for name, undoing, does in (
-        ("undo", True, "take back what the last turn of a session changed in files"),
-        ("redo", False, "put again what was taken back"),
-    ):
-        restoring = add_command(commands, name, does)
-        restoring.add_argument(
-            "id", nargs="?", default="", metavar="ID", help="a session; else the newest here"
-        )
-        restoring.set_defaults(action=_restore, undoing=undoing)
+    undoing = add_command(
+        commands, "undo", "take back what the last turn of a session changed in files"
+    )
+    undoing.set_defaults(action=_restore, undoing=True)
 
-    for command in (showing, exporting):
-        command.add_argument("id", metavar="ID", help="an id, or as much of it as is unique")
+    redoing = add_command(commands, "redo", "put again what was taken back")
+    redoing.set_defaults(action=_restore, undoing=False)
+
+    for command in (showing, exporting, undoing, redoing):
+        command.add_argument(
+            "id", nargs="?", default="", metavar="ID",
+            help="a session, by as much of its id as is unique; else the newest here",
+        )  # fmt: skip
     for command, formats in (
         (listing, ("text", "json")),
         (showing, ("text", "json")),
@@ -83,6 +86,8 @@ def run(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _list(args: argparse.Namespace, out: TextIO) -> int:
+    from agent.ui.wrap import UNWRAPPED, columns_of, shorten
+
     cwd = None if args.all else _current_directory()
     listed = (s for s in session.summaries(cwd) if s.answered or args.all)
     found = list(itertools.islice(listed, args.limit or None))
@@ -93,12 +98,15 @@ def _list(args: argparse.Namespace, out: TextIO) -> int:
         where = "" if args.all else f" in {sanitize(str(cwd))} (--all lists every directory)"
         out.write(f"There are no sessions{where}.\n")
         return 0
-    out.write(f"{'ID':<18}  {'LAST USED':<16}  {'TURNS':>5}  {'TOKENS':>9}  TITLE\n")
+    columns = columns_of(out) if out.isatty() else UNWRAPPED
+    head = f"{'ID':<18}  {'LAST USED':<16}  {'TURNS':>5}  {'TOKENS':>9}  "
+    out.write(f"{head}TITLE\n")
     for summary, label in zip(found, session.labels(found), strict=True):
         place = f"  ({sanitize(summary.cwd)})" if args.all else ""
+        room = max(columns - len(head) - len(place), LEAST_TITLE)
         out.write(
             f"{summary.id:<18}  {_when(summary.updated)}  {summary.turns:>5}  "
-            f"{summary.tokens:>9,}  {label}{place}\n"
+            f"{summary.tokens:>9,}  {shorten(label, room)}{place}\n"
         )
     if len(found) == args.limit:
         out.write(f"The newest {args.limit}; --limit 0 lists all.\n")
@@ -116,14 +124,6 @@ def _current_directory() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise SessionError("The current directory is gone. Go to another, or use --all.") from None
-
-
-def _show(args: argparse.Namespace, out: TextIO) -> int:
-    return _write_session(args, out, shown_lines=SHOWN_LINES)
-
-
-def _export(args: argparse.Namespace, out: TextIO) -> int:
-    return _write_session(args, out, shown_lines=None)
 
 
 def _remove(args: argparse.Namespace, out: TextIO) -> int:
@@ -148,7 +148,7 @@ def _restore(args: argparse.Namespace, out: TextIO) -> int:
     from tools.permissions.gate import PermissionGate
     from tools.permissions.rules import RuleSet
 
-    path = session.find(args.id) if args.id else _newest_here()
+    path = _named(args)
     info = session.load(path).info
     if info is None:
         raise SessionError(f"The session {path.stem} does not say which directory it worked in.")
@@ -175,15 +175,18 @@ def _restore(args: argparse.Namespace, out: TextIO) -> int:
     return 0 if restored is not None and not restored.kept else 1
 
 
-def _newest_here() -> Path:
+def _named(args: argparse.Namespace) -> Path:
+    """Return the session that was asked for, or the newest of this directory."""
+    if args.id:
+        return session.find(args.id)
     newest = next(session.summaries(_current_directory(), 1), None)
     if newest is None:
         raise SessionError("There are no sessions in this directory. Name one by its id.")
     return newest.path
 
 
-def _write_session(args: argparse.Namespace, out: TextIO, *, shown_lines: int | None) -> int:
-    path = session.find(args.id)
+def _write_session(args: argparse.Namespace, out: TextIO) -> int:
+    path = _named(args)
     recording = session.load(path)
     # The person wants to read what was said, not what was left of it for the model.
     whole = (event for event in recording.events if not isinstance(event, ContextCompacted))
@@ -192,7 +195,8 @@ def _write_session(args: argparse.Namespace, out: TextIO, *, shown_lines: int | 
         _write_json(out, _session_json(path, recording, messages))
         return 0
     for part in itertools.chain(
-        _heading(path, recording), *(_markdown(message, shown_lines) for message in messages)
+        _heading(path, recording),
+        *(_markdown(message, args.shown_lines) for message in messages),
     ):
         out.write(f"{sanitize(part)}\n\n")
     return 0

@@ -10,6 +10,7 @@ from prompt_toolkit.utils import get_cwidth
 from agent.events import Event, RequestStarted, RetryScheduled
 from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui.port import StatusLine
+from agent.ui.wrap import shorten
 from tools.engine.output import sanitize
 from tools.events import CallFinished, CallStarted
 
@@ -117,15 +118,6 @@ def _context(status: StatusLine, columns: int) -> str:
     sizes = f"{_tokens(status.tokens_used)}/{_tokens(status.context_window)}"
     forms = (f"{sizes} tokens ({share})", f"{sizes} ({share})", share)
     return next((form for form in forms if len(form) <= columns), share)
-
-
-def shorten(text: str, columns: int) -> str:
-    """Return `text` with an ellipsis where it is wider than `columns`."""
-    if get_cwidth(text) <= columns:
-        return text
-    while text and get_cwidth(text) >= max(columns, 1):
-        text = text[:-1]
-    return text + "…"
 
 
 def _elapsed(seconds: float) -> str:

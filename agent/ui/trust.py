@@ -106,7 +106,8 @@ def _contents(report: TrustReport) -> Iterator[tuple[str, str]]:
             yield from _whole(file)
     if report.instructions:
         lines = report.instructions.rstrip("\n").split("\n")
-        yield "bold", f"instructions for the model (AGENTS.md, {len(lines)} lines):"
+        size = "1 line" if len(lines) == 1 else f"{len(lines)} lines"
+        yield "bold", f"instructions for the model (AGENTS.md, {size}):"
         yield from (("", f"    {line}") for line in lines[:SHOWN_INSTRUCTIONS])
         if len(lines) > SHOWN_INSTRUCTIONS:
             yield "dim", f"    … {len(lines) - SHOWN_INSTRUCTIONS} more lines"

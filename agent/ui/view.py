@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from agent.ui.activity import WAITING, WAITING_FOR_ANSWER, Activity, shorten, toolbar
+from agent.ui.activity import WAITING, WAITING_FOR_ANSWER, Activity, toolbar
 from agent.ui.attention import State
 from agent.ui.control import Control
 from agent.ui.port import ChatPort
 from agent.ui.questions import WHY_NOT, Questions
 from agent.ui.transcript import Transcript
 from agent.ui.turns import Turns
+from agent.ui.wrap import shorten
 
 TAIL_ROWS = 8
 """The greatest height of the open end of an answer."""

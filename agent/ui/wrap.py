@@ -41,6 +41,15 @@ def wrap(text: str, columns: int, *, words: bool = False) -> list[str]:
     return lines
 
 
+def shorten(text: str, columns: int) -> str:
+    """Return `text` with an ellipsis where it is wider than `columns`."""
+    if get_cwidth(text) <= columns:
+        return text
+    while text and get_cwidth(text) >= max(columns, 1):
+        text = text[:-1]
+    return text + "…"
+
+
 def tail(text: str, columns: int, count: int) -> list[str]:
     """Return the last `count` lines of `text` wrapped, at a cost that does not grow with `text`."""
     end = text[-columns * (count + 1) :]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.cli import OPTA, connected
+from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import ModelServer, say
 from tests.support.terminal import Terminal, needs_tmux
 
@@ -30,6 +30,43 @@ def test_a_chat_begins_with_version_model_and_place():
         with Terminal([*OPTA, *connected(server), "--continue"]) as again:
             again.wait("Hello.")
             assert KEYS not in again.scrollback()
+
+
+def test_a_mentioned_directory_goes_along_as_the_names_in_it():
+    Path("src/deep").mkdir(parents=True)
+    for name in ("src/a.py", "src/deep/b.py", "src/node.log"):
+        Path(name).touch()
+    Path(".gitignore").write_text("*.log\n")
+    with ModelServer([say("Read.")]) as server, Terminal([*OPTA, *connected(server)]) as terminal:
+        terminal.wait(KEYS)
+        terminal.type("see @src/ please")
+        terminal.send("Enter")
+        terminal.wait("Read.")
+        assert "· attached src/ (what is in it)\n" in terminal.screen()
+        sent = server.sent_messages[-1]["content"]
+        listing = sent.split('<directory path="src/">\n')[1].split("\n</directory>")[0]
+        assert "src/a.py" in listing
+        assert "src/deep/" in listing
+        assert "b.py" not in listing
+        assert "node.log" not in listing
+
+
+def test_a_list_of_sessions_has_one_line_for_each_and_the_newest_needs_no_id():
+    with ModelServer([say("First."), say("Second.")]) as server:
+        opta("-p", "older question", server=server)
+        opta("-p", "a question that goes on and on " * 4, server=server)
+        with Terminal([*OPTA, "sessions", "list"], columns=80) as terminal:
+            terminal.wait_exit()
+            head, *rows = terminal.screen().strip().split("\n")
+        assert head.startswith("ID ")
+        assert [row[-1] for row in rows] == ["…", "n"]
+        shown = opta("sessions", "show")
+        assert (shown.returncode, "Second." in shown.stdout) == (0, True)
+        exported = opta("sessions", "export", "--format", "json")
+        assert "goes on" in exported.stdout
+        whole = opta("sessions", "list").stdout
+        assert "goes on and on" in whole
+        assert "…" not in whole.splitlines()[2]
 
 
 def test_a_mentioned_file_is_named_with_its_size():
