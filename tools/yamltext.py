@@ -177,10 +177,8 @@ class _Builder:
         key = json_path(key_path)
         raise DocumentError(self.path, message, position, key=key, hint=hint)
 
-    def count(self, nodes: int, position: Position) -> None:
-        self.nodes += nodes
-        if self.nodes > MAX_NODES:
-            self.fail(f"the file holds more than {MAX_NODES:,} values", position)
+    def too_many(self, position: Position) -> NoReturn:
+        self.fail(f"the file holds more than {MAX_NODES:,} values", position)
 
     def enter(self, key_path: KeyPath, position: Position) -> None:
         if len(key_path) >= MAX_DEPTH:
@@ -237,7 +235,9 @@ class _JsonReader:
         return self.text[self.at : self.at + 1]
 
     def _value(self, key_path: KeyPath) -> Any:
-        self.builder.count(1, (1, 1))
+        self.builder.nodes += 1
+        if self.builder.nodes > MAX_NODES:
+            self.builder.too_many((1, 1))
         match self._next():
             case "{":
                 return self._object(key_path)
@@ -335,18 +335,19 @@ class _JsonReader:
         return value
 
 
-_CORE_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
-    (re.compile(r"~|null|Null|NULL|"), lambda _: None),
-    (re.compile(r"true|True|TRUE"), lambda _: True),
-    (re.compile(r"false|False|FALSE"), lambda _: False),
+_CORE_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_CORE_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[str], int | float]], ...] = (
     (re.compile(r"[-+]?[0-9]+"), int),
     (re.compile(r"0o[0-7]+"), lambda text: int(text[2:], 8)),
     (re.compile(r"0x[0-9a-fA-F]+"), lambda text: int(text[2:], 16)),
     (re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"), float),
     (re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"), lambda _: math.nan),
-)  # fmt: skip
-_MAY_BE_NO_TEXT = re.compile(r"[-+.~0-9nNtTfF]|$")
-"""How everything begins that the core schema reads as something else than text."""
+)
+_NUMBERS_BEGIN = frozenset("-+.0123456789")
 
 _CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 _TAG_NOTE = "only plain values are read: remove the tag"
@@ -384,13 +385,11 @@ class _YamlReader:
             return None
         self.builder.positions[()] = (1, 1)
         first = self.next_event()
-        data = self._node(first, (), _mark(first))
+        data = self._node(first, ())
         self.next_event()
         after = self.next_event()
         if not isinstance(after, stream_end):
-            self.builder.fail(
-                "a second document starts here", _mark(after), hint="keep one document in the file"
-            )
+            self._fail("a second document starts here", after, hint="keep one document in the file")
         return data
 
     def _syntax_error(self, error: yaml.MarkedYAMLError) -> NoReturn:
@@ -406,76 +405,71 @@ class _YamlReader:
         problem = error.problem or error.context or "syntax error"
         self.builder.fail(f"this is not YAML: {problem}", position)
 
-    def _node(self, event: Any, key_path: KeyPath, position: Position) -> Any:
-        self.builder.count(1, position)
-        if isinstance(event, self.yaml.AliasEvent):
-            return self._alias(event, key_path, position)
-        before = self.builder.nodes
+    def _node(self, event: Any, key_path: KeyPath) -> Any:
+        self._count(1, event)
+        before, kind = self.builder.nodes, type(event)
+        if kind is self.yaml.AliasEvent:
+            return self._alias(event, key_path)
         self.anchors.pop(event.anchor, None)
         value: Any
-        if isinstance(event, self.yaml.ScalarEvent):
-            value = self._scalar(event, key_path, position)
-        elif isinstance(event, self.yaml.MappingStartEvent):
-            value = self._mapping(event, key_path, position)
+        if kind is self.yaml.ScalarEvent:
+            value = self._scalar(event, key_path)
+        elif kind is self.yaml.MappingStartEvent:
+            value = self._mapping(event, key_path)
         else:
-            value = self._sequence(event, key_path, position)
+            value = self._sequence(event, key_path)
         if event.anchor:
             self.anchors[event.anchor] = (value, self.builder.nodes - before)
         return value
 
-    def _alias(self, event: yaml.AliasEvent, key_path: KeyPath, position: Position) -> Any:
+    def _count(self, nodes: int, event: yaml.Event) -> None:
+        self.builder.nodes += nodes
+        if self.builder.nodes > MAX_NODES:
+            self.builder.too_many(_mark(event))
+
+    def _alias(self, event: yaml.AliasEvent, key_path: KeyPath) -> Any:
         if event.anchor not in self.anchors:
-            self.builder.fail(
-                f"*{event.anchor} refers to no finished value above it", position, key_path
-            )
+            self._fail(f"*{event.anchor} refers to no finished value above it", event, key_path)
         value, nodes = self.anchors[event.anchor]
-        self.builder.count(nodes, position)
+        self._count(nodes, event)
         return value
 
-    def _mapping(
-        self, event: yaml.MappingStartEvent, key_path: KeyPath, position: Position
-    ) -> dict[str, Any]:
-        self._enter(event, key_path, "map", position)
+    def _mapping(self, event: yaml.MappingStartEvent, key_path: KeyPath) -> dict[str, Any]:
+        self._enter(event, key_path, "map")
         found: dict[str, Any] = {}
-        while isinstance(key := self.next_event(), self.yaml.ScalarEvent):
-            position = _mark(key)
-            if key.value == "<<" and key.implicit[0]:
-                self.builder.fail(
-                    "merge keys (<<) are not read", position, key_path, "write the keys out"
-                )
-            path = (*key_path, key.value)
-            self.builder.add_key(found, path, position)
-            value = self.next_event()
-            found[key.value] = self._node(value, path, _mark(value))
-        if not isinstance(key, self.yaml.MappingEndEvent):
-            self.builder.fail("a key must be a plain word or text", _mark(key), key_path)
+        while type(key := self.next_event()) is self.yaml.ScalarEvent:
+            name = key.value
+            if name == "<<" and key.implicit[0]:
+                self._fail("merge keys (<<) are not read", key, key_path, "write the keys out")
+            path = (*key_path, name)
+            self.builder.add_key(found, path, _mark(key))
+            found[name] = self._node(self.next_event(), path)
+        if type(key) is not self.yaml.MappingEndEvent:
+            self._fail("a key must be a plain word or text", key, key_path)
         return found
 
-    def _sequence(
-        self, event: yaml.SequenceStartEvent, key_path: KeyPath, position: Position
-    ) -> list[Any]:
-        self._enter(event, key_path, "seq", position)
+    def _sequence(self, event: yaml.SequenceStartEvent, key_path: KeyPath) -> list[Any]:
+        self._enter(event, key_path, "seq")
         found: list[Any] = []
-        while not isinstance(item := self.next_event(), self.yaml.SequenceEndEvent):
+        while type(item := self.next_event()) is not self.yaml.SequenceEndEvent:
             path = (*key_path, len(found))
-            self.builder.positions[path] = position = _mark(item)
-            found.append(self._node(item, path, position))
+            self.builder.positions[path] = _mark(item)
+            found.append(self._node(item, path))
         return found
 
-    def _enter(
-        self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str, position: Position
-    ) -> None:
+    def _enter(self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str) -> None:
         if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
-            self.builder.fail(f"the tag {event.tag!r} is refused", position, key_path, _TAG_NOTE)
-        self.builder.enter(key_path, position)
+            self._fail(f"the tag {event.tag!r} is refused", event, key_path, _TAG_NOTE)
+        self.builder.enter(key_path, _mark(event))
 
-    def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath, position: Position) -> Any:
+    def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath) -> Any:
         tag, text = event.tag, event.value
         if tag is None and event.style:
-            self.builder.blocks |= {key_path: position[0] + 1} if event.style == "|" else {}
+            if event.style == "|":
+                self.builder.blocks[key_path] = _mark(event)[0] + 1
             return text
         if tag is not None and tag != "!" and tag not in _CORE_TAGS:
-            self.builder.fail(f"the tag {tag!r} is refused", position, key_path, _TAG_NOTE)
+            self._fail(f"the tag {tag!r} is refused", event, key_path, _TAG_NOTE)
         if tag in ("!", "tag:yaml.org,2002:str"):
             return text
         try:
@@ -483,8 +477,13 @@ class _YamlReader:
         except ValueError:
             value = math.nan
         if isinstance(value, float) and not math.isfinite(value):
-            self.builder.fail("the number is not finite or too large", position, key_path)
+            self._fail("the number is not finite or too large", event, key_path)
         return value
+
+    def _fail(
+        self, message: str, event: yaml.Event, key_path: KeyPath = (), hint: str = ""
+    ) -> NoReturn:
+        self.builder.fail(message, _mark(event), key_path, hint)
 
 
 def _mark(event: yaml.Event) -> Position:
@@ -492,9 +491,10 @@ def _mark(event: yaml.Event) -> Position:
 
 
 def _core_value(text: str) -> Any:
-    if not _MAY_BE_NO_TEXT.match(text):
-        return text
-    for pattern, convert in _CORE_SCALARS:
-        if pattern.fullmatch(text):
-            return convert(text)
+    if text in _CORE_WORDS:
+        return _CORE_WORDS[text]
+    if text[0] in _NUMBERS_BEGIN:
+        for pattern, convert in _CORE_NUMBERS:
+            if pattern.fullmatch(text):
+                return convert(text)
     return text

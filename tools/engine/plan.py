@@ -18,7 +18,7 @@ from tools.formats.references import STEP_PROPERTIES
 from tools.record import record
 
 # `${…}` belongs to the shell and `{{…}}` is literal text (X91).
-_BRACES = re.compile(r"(?<![{$])\{(?!\{)([^{}]*)")
+_BRACES = re.compile(r"\{(?<![{$]\{)(?!\{)([^{}]*)")
 _PROPERTY = "|".join(sorted(STEP_PROPERTIES))
 _REFERENCE = re.compile(rf"(?<![\w.-])([A-Za-z_][\w-]*)\.({_PROPERTY})(?![\w-])")
 _ALIKE = 0.75

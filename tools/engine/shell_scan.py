@@ -16,8 +16,7 @@ from tools.engine.template_frames import Frame, Heredoc, Kind, Scan, Word
 MAX_INNER = 20
 """How deep here-documents and backquotes may hold each other: each level is read again."""
 
-_PLAIN = re.compile(r"[^ \t\n'\"\\$`;&|()<>\0]+")
-_BLANKS = re.compile(r"[ \t]+")
+_BLANKS_AND_PLAIN = re.compile(r"([ \t]*)([^ \t\n'\"\\$`;&|()<>\0]*)")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
 _DELIMITER = re.compile(r"[ \t]*((?:[^ \t\n'\"\\$`;&|()<>\0]|'[^'\n\0]*'|\"[^\"\n\0$`\\]*\"|\\.)+)")
 _REDIRECTION = re.compile(r"&>>|&>|<<<|<<-|<<|<&|<>|<|>>|>&|>\||>")
@@ -64,19 +63,26 @@ class _Scanner(ExpansionReader):
                 raise self._error("The script ends within a command.", len(self.text))
 
     def _in_command(self) -> None:
-        frame, character = self.frames[-1], self.text[self.at]
+        frame = self.frames[-1]
+        found = _BLANKS_AND_PLAIN.match(self.text, self.at)
+        assert found is not None
+        blanks, plain = found.groups()
+        if blanks:
+            self._end_word()
+            self.at += len(blanks)
+        if plain and (plain[0] != "#" or frame.word is not None):
+            self._add(plain)
+            self.at += len(plain)
+        if self.at < len(self.text):
+            self._special(frame, self.text[self.at])
+
+    def _special(self, frame: Frame, character: str) -> None:
         if frame.conditional and character in "\n;&|()<>":
             # The word may be the `]]` that ends the condition.
             self._end_word()
         if character in " \t":
-            self._end_word()
-            self._match(_BLANKS)
-        elif (plain := _PLAIN.match(self.text, self.at)) and (
-            character != "#" or frame.word is not None
-        ):
-            self._add(plain[0])
-            self.at = plain.end()
-        elif character == "\n":
+            return
+        if character == "\n":
             self._newline(frame)
         elif character in "<>" or self.text.startswith("&>", self.at):
             self._redirection(frame)

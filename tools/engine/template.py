@@ -177,7 +177,8 @@ class _Parser:
         """Read what the brace at `at` begins; return where it ends."""
         limit = min(len(self.source), at + MAX_PLACEHOLDER_CHARS)
         if self.source[at - 1 : at] != "$":
-            literal = _LITERAL.match(self.source, at, limit)
+            doubled = self.source.startswith("{{", at)
+            literal = _LITERAL.match(self.source, at, limit) if doubled else None
             if literal and self.names.knows(literal[1], literal[2]):
                 self.literal.append(literal[0][1:-1])
                 return literal.end()

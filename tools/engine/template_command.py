@@ -18,8 +18,6 @@ PLACE = "\0"
 DYNAMIC = "\1"
 """Stands for an expansion of the template's own in the text of a word."""
 
-_LITERAL_ONLY = {ord(PLACE): None, ord(DYNAMIC): None}
-
 DECLARING = frozenset({"declare", "typeset", "local", "readonly", "export"})
 """Built-ins whose arguments are assignments."""
 
@@ -67,7 +65,7 @@ class Command:
         `command` and `builtin` are left out, and whatever an expansion may leave empty.
         """
         while self._name_at < len(self.words):
-            name = self.words[self._name_at].translate(_LITERAL_ONLY)
+            name = self.words[self._name_at].replace(PLACE, "").replace(DYNAMIC, "")
             if name not in ("", "command", "builtin", "-p", "--"):
                 return name, self._name_at
             self._name_at += 1

@@ -161,8 +161,10 @@ class Flow:
         """Yield what a substitution prints as it is."""
         for place in places:
             command = place.command
+            if command.outer is None:
+                continue
             printer = "cat" if place.word is None else command.builtin()[0]
-            if command.outer is not None and printer in ("echo", "printf", "cat"):
+            if printer in ("echo", "printf", "cat"):
                 yield place, output_of(command)
 
     def _arguments(self, places: Collection[Place]) -> Iterator[tuple[Place, str]]:
@@ -179,6 +181,8 @@ class Flow:
 
         The input of a compound command, such as a loop, is taken for that of each `read`.
         """
+        if not self._filled:
+            return
         for command, names in self._filled:
             sources = (_ANY_INPUT, f"{_PIPE}{id(command.pipeline)}", f"{_INPUT}{id(command)}")
             self._copies += [(source, name) for source in sources for name in names]

@@ -9,6 +9,7 @@ from tools.engine.template_command import (
     DYNAMIC,
     INTEGER_VARIABLES,
     PLACE,
+    Command,
     Misplaced,
     Place,
     Quoting,
@@ -23,6 +24,7 @@ _KEYWORDS = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac",
      "time"}
 )  # fmt: skip
+_HOLD_WORDS = frozenset({Kind.COMMAND, Kind.ARRAY})
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
 _RUNS_ITS_VALUE = re.compile(
@@ -147,7 +149,7 @@ class WordReader(Reader):
     def _add(self, text: str, *, quoted: bool = False) -> None:
         """Add literal text to the word that is open, if this is part of one."""
         frame = self._owner()
-        if frame.kind not in (Kind.COMMAND, Kind.ARRAY):
+        if frame.kind not in _HOLD_WORDS:
             return
         word = self._begin_word(frame)
         first = not word.parts and not word.quoted
@@ -233,18 +235,23 @@ class WordReader(Reader):
         self._end_word()
         frame = self.frames[-1]
         frame.redirects = False
-        self.declarations.note(frame.command)
-        self.flow.note(frame.command)
-        if self.bash and not test_is_safe(frame.command):
-            index = next(p.index for p in reversed(self.places) if p.command is frame.command)
+        if frame.command.words:
+            self._note_command(frame.command)
+        follow = separator in ("|", "|&")
+        frame.command = frame.command.follow() if follow else frame.command.begin()
+
+    def _note_command(self, command: Command) -> None:
+        """Take in a finished command."""
+        self.declarations.note(command)
+        self.flow.note(command)
+        if self.bash and not test_is_safe(command):
+            index = next(p.index for p in reversed(self.places) if p.command is command)
             raise self._error(
                 "may be taken for the operator `-v` here, whose operand bash may run. "
                 "Put a literal operator before or after it, or use `[[`",
                 self.at,
                 index,
             )
-        follow = separator in ("|", "|&")
-        frame.command = frame.command.follow() if follow else frame.command.begin()
 
     def finish(self) -> None:
         """Apply what the whole script says of its variables."""

@@ -38,7 +38,9 @@ def read(data: bytes, origin: Origin) -> tuple[list[ToolDefinition], list[ToolPr
     findings.raise_errors()
     content, origin = take_team_keys(findings, content, (), origin)
     findings.raise_errors()
-    tools, warnings = _read_shape(replace(document, data=content), content, origin)
+    if content is not document.data:
+        document = replace(document, data=content)
+    tools, warnings = _read_shape(document, content, origin)
     return tools, [*mended, *findings.warnings, *warnings]
 
 

@@ -87,6 +87,7 @@ class _ToolReader:
         self.data = data
         self.declared: Mapping[str, Any] = data.get("parameters", {})
         self.platform = current_platform()
+        self.name: str = data.get("name", findings.document.path.stem)
 
     def action(self) -> Action | None:
         """Return what the tool does; note if it says nothing or several things (X35)."""
@@ -110,8 +111,7 @@ class _ToolReader:
     ) -> ToolDefinition:
         """Make the definition of keys without errors."""
         data = self.data
-        path = self.findings.document.path
-        name = data.get("name", path.stem)
+        name, path = self.name, self.findings.document.path
         if name != path.stem:
             self.findings.warn(("name",), f"the file is called {path.name}, its tool {name}")
         return ToolDefinition(
@@ -147,12 +147,13 @@ class _ToolReader:
                 )  # fmt: skip
         steps = {step.get("name") for step in self.data.get("steps", ())}
         for where, text in self._templates():
-            for name in dict.fromkeys(undeclared(text, self.declared)):
+            references = list(references_in(text))
+            for name in dict.fromkeys(undeclared(references, self.declared)):
                 self.findings.warn(
                     where, f"{{{name}}} is no parameter of this tool",
                     "declare it below parameters, or write {{" + name + "}} for the text itself",
                 )  # fmt: skip
-            for reference in references_in(text):
+            for reference in references:
                 if reference.property in STEP_PROPERTIES and reference.name not in steps:
                     self.findings.warn(where, f"there is no step {reference.name!r}")
 
@@ -161,8 +162,7 @@ class _ToolReader:
         if "steps" in data:
             return StepReader(self.findings, self.declared, ignore).read(data["steps"])
         command = read_command(self.findings, data, self.declared, ())
-        name = data.get("name", self.findings.document.path.stem)
-        return None if command is None else (Step(name, command, continue_on_error=ignore),)
+        return None if command is None else (Step(self.name, command, continue_on_error=ignore),)
 
     def _alias(self) -> AliasAction | None:
         if "base-tool" not in self.data:

@@ -136,25 +136,29 @@ def _unknown(findings: Findings, name: str, keys: Keys, where: KeyPath) -> None:
 
 
 def _value(findings: Findings, value: Any, key: Key, where: KeyPath) -> Any:
-    match key.kind:
-        case Kind.MAP:
-            return {} if value is None else read_fields(findings, value, key.keys, where)
-        case Kind.NAMED:
-            return {
-                name: read_fields(findings, item, key.keys, (*where, name))
-                for name, item in _map(value).items()
-            }
-        case Kind.LIST:
-            return tuple(
-                read_fields(findings, item, key.keys, (*where, position))
-                for position, item in enumerate(_list(value))
-            )
-    converted = _CONVERT[key.kind](value, key)
+    convert = _CONVERT.get(key.kind)
+    if convert is None:
+        return _nested(findings, value, key, where)
+    converted = convert(value, key)
     if isinstance(converted, str):
         findings.invisible(where, converted)
     if key.kind is Kind.DEADLINE and converted < SHORT_DEADLINE_MS:
         findings.warn(where, f"only {value} ms", "times are in milliseconds")
     return converted
+
+
+def _nested(findings: Findings, value: Any, key: Key, where: KeyPath) -> Any:
+    if key.kind is Kind.MAP:
+        return {} if value is None else read_fields(findings, value, key.keys, where)
+    if key.kind is Kind.NAMED:
+        return {
+            name: read_fields(findings, item, key.keys, (*where, name))
+            for name, item in _map(value).items()
+        }
+    return tuple(
+        read_fields(findings, item, key.keys, (*where, position))
+        for position, item in enumerate(_list(value))
+    )
 
 
 def _text(value: Any, key: Key) -> str:

@@ -6,7 +6,7 @@ Only for telling the author early; the engine decides what is substituted (X91).
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from tools.record import record
 
@@ -37,7 +37,7 @@ STEP_MEANINGS: Mapping[str, str] = {
 STEP_PROPERTIES = frozenset(STEP_MEANINGS)
 
 _REFERENCE = re.compile(
-    r"(?<![${\\])\{(?P<name>[A-Za-z_][\w-]*)(?:\.(?P<property>[A-Za-z][\w-]*))?(?=\}(?!\})|[:?]|\s*\?)",
+    r"\{(?<![${\\]\{)(?P<name>[A-Za-z_][\w-]*)(?:\.(?P<property>[A-Za-z][\w-]*))?(?=\}(?!\})|[:?]|\s*\?)",
     re.ASCII,
 )
 _SHOUTED = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
@@ -58,9 +58,9 @@ def references_in(template: str) -> Iterator[Reference]:
             yield Reference(found["name"], found["property"] or "")
 
 
-def undeclared(template: str, declared: Container[str]) -> Iterator[str]:
+def undeclared(references: Iterable[Reference], declared: Container[str]) -> Iterator[str]:
     """Yield names in capitals that nothing declares: they would stay as they are (X91)."""
-    for reference in references_in(template):
+    for reference in references:
         name = reference.name
         known = name in declared or name in PREDEFINED
         if not reference.property and not known and _SHOUTED.fullmatch(name):
