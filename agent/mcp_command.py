@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +13,14 @@ from typing import Any, TextIO
 from agent.configuration import mcp_configured, read_settings
 from agent.errors import FAILED, USAGE, UserError
 from agent.flags import add_command, add_project_flags, add_subcommands
+from agent.mcp_by_hand import connected
 from agent.mcp_chat import first_line
 from agent.project import project_root, trust_in
 from agent.settings_edit import SettingsWriteError, set_mcp_server
 from tools import storage
 from tools.definition import Scope
-from tools.engine.environment import child_environment
 from tools.engine.output import clean, visible
 from tools.formats.problems import shown_path
-from tools.permissions.gate import PermissionGate
-from tools.permissions.rules import RuleSet
 from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
 from tools.sources.mcp.files import Configured
 from tools.sources.mcp.log import read_log
@@ -225,31 +222,14 @@ def _get(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
 
 async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:
     """Connect once, and show what the server offers."""
-    from tools.engine.process import settle
     from tools.sources.mcp.connection import State
-    from tools.sources.mcp.http import open_address
-    from tools.sources.mcp.servers import McpServers, Surroundings
 
     settings = read_settings(root, {}, trusted=None)
-    environment = child_environment(os.environ, secrets=settings.secret_variables)
-    around = Surroundings(root, environment, PermissionGate(RuleSet(settings.rules, root)))
-    servers = McpServers(lambda: Configured({config.name: config}), around, open_address)
-    servers.tell = lambda text: _tell(text)
-    try:
-        servers.start()
-        await servers.ready(None, lambda text: None)
-        connection = servers.connections[config.name]
+    async with connected(Configured({config.name: config}), root, settings) as servers:
         for tool in servers.definitions():
             off = f" (not used: {tool.unavailable})" if tool.unavailable else ""
             out.write(f"  {tool.name}  {first_line(tool.description)}{off}\n")
-        return 0 if connection.state is State.READY else FAILED
-    finally:
-        await servers.close()
-        await settle()
-
-
-def _tell(text: str) -> None:
-    sys.stderr.write(f"opta: {text}\n")
+        return 0 if servers.connections[config.name].state is State.READY else FAILED
 
 
 def _remove(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -76,12 +77,18 @@ def list_view(
     problems: Sequence[ToolProblem] = (),
     show_costs: bool = True,
     command: str = "/tools",
+    seen: Mapping[str, float | None] | None = None,
 ) -> str:
-    """Return all tools, on and off, what they cost, and what is wrong with tool files."""
+    """Return all tools, on and off, what they cost, and what is wrong with tool files.
+
+    `seen` see `ToolsCommand`.
+    """
     lines = ["Available Tools:", "", *(_list_line(row, show_costs) for row in rows)]
     if show_costs:
         lines += ["", f"Total system prompt cost: ~{total_tokens(rows, list_cost)} tokens"]
         lines += _deferred_lines(rows)
+    if seen:
+        lines += ["", _seen_line(seen)]
     if problems:
         lines += ["", "Problems:", *(f"  {_problem_line(problem)}" for problem in problems)]
     lines += ["", "Usage:", *(f"  {command} {words} - {help_}" for words, help_ in _USAGE)]
@@ -97,6 +104,19 @@ def _deferred_lines(rows: Sequence[ToolRow]) -> list[str]:
         f"Deferred: {len(waiting)} {noun}, ~{sum(waiting)} tokens that are not sent; the model "
         "loads what it needs with find_tools"
     ]
+
+
+def _seen_line(seen: Mapping[str, float | None]) -> str:
+    """Say how old what is shown of MCP servers is."""
+    told = [
+        f"{name} of {_when(at)}" if at else f"{name} (never connected)"
+        for name, at in sorted(seen.items())
+    ]
+    return f"MCP tools as last offered: {', '.join(told)}. --connect asks the servers now."
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def _list_line(row: ToolRow, show_costs: bool) -> str:
@@ -158,7 +178,11 @@ class Answer:
 
 
 class ToolsCommand:
-    """Carries out `/tools …` and `opta tools …` on a registry."""
+    """Carries out `/tools …` and `opta tools …` on a registry.
+
+    `seen` says of MCP servers that are not connected when they offered the tools that are shown
+    (epoch, in seconds; None: never).
+    """
 
     def __init__(
         self,
@@ -183,6 +207,7 @@ class ToolsCommand:
         self._price_per_1000 = price_per_1000
         self._use = use
         self._command = command
+        self.seen: Mapping[str, float | None] = {}
 
     def run(self, words: Sequence[str]) -> Answer:
         """Do what the words after `/tools` say; without any, or with unknown ones, list (X71)."""
@@ -230,9 +255,10 @@ class ToolsCommand:
         cost = self._list_cost(rows)
         text = list_view(
             rows, list_cost=cost, problems=problems, show_costs=self._show_costs,
-            command=self._command,
+            command=self._command, seen=self.seen,
         )  # fmt: skip
         data = {"tools": [asdict(row) for row in rows], **_sums(rows, cost)}
+        data["mcp_servers"] = {name: {"seen_at": at} for name, at in self.seen.items()}
         data["problems"] = [
             {**asdict(p), "path": str(p.path) if p.path else None} for p in problems
         ]

@@ -46,7 +46,7 @@ class AcceptedTools:
         if before is None:
             self.accept(now)
             return Review()
-        changed = tuple(name for name in now if name in before and before[name] != now[name])
+        changed = _changed(before, now)
         added = tuple(name for name in now if name not in before)
         removed = tuple(name for name in before if name not in now)
         if added and not changed:
@@ -55,6 +55,10 @@ class AcceptedTools:
             changed, added, removed, "".join(_diff(name, before[name], now[name])
                                              for name in changed)
         )  # fmt: skip
+
+    def changed(self, tools: Iterable[ServerTool]) -> tuple[str, ...]:
+        """Return the names of tools that are not as they were accepted; accepts none."""
+        return _changed(self._load() or {}, {tool.name: tool.text() for tool in tools})
 
     def accept(self, texts: Mapping[str, str]) -> None:
         """Accept these tools, given as texts by name. Raises StorageError."""
@@ -122,6 +126,10 @@ class ToolReviews:
 
     def _accepted_of(self, config: ServerConfig) -> AcceptedTools:
         return self._accepted.setdefault(config.name, AcceptedTools(config))
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(name for name in now if name in before and before[name] != now[name])
 
 
 def _diff(name: str, before: str, now: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -32,6 +32,7 @@ MAX_TOOLS = 1000
 
 MAX_DESCRIPTION = 8 * 1024
 MAX_SCHEMA = 64 * 1024
+CHANGED = "its description or schema has changed: see /mcp"
 READ_RESOURCE = "mcp_read_resource"
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
@@ -161,21 +162,34 @@ def tool_name(server: str, tool: str) -> str:
     return f"mcp_{server}_{_NOT_NAME.sub('_', tool)}"
 
 
-def definitions(
-    config: ServerConfig, catalog: Catalog, taken: set[str], held_back: Mapping[str, str]
-) -> list[ToolDefinition]:
-    """Return the tools of a server as definitions, by name.
+@record
+class Offer:
+    """What a server offers; `changed` are names of tools that wait to be accepted (R34)."""
 
-    `taken` are wire names in use, to which theirs are added: the second of two names that the API
-    would see as one gets a number. `held_back` maps names of tools that are not offered to why.
-    """
-    made = []
-    for tool in sorted(catalog.tools, key=lambda tool: tool.name):
+    config: ServerConfig
+    catalog: Catalog
+    changed: tuple[str, ...] = ()
+
+
+def all_definitions(offers: Iterable[Offer]) -> list[ToolDefinition]:
+    """Return the tools of all servers as definitions, by server and name."""
+    offers = sorted(offers, key=lambda offer: offer.config.name)
+    taken: set[str] = set()
+    made = [tool for offer in offers for tool in _definitions(offer, taken)]
+    readable = [offer.config.name for offer in offers if offer.catalog.has_resources]
+    return [*made, resource_tool(readable)] if readable else made
+
+
+def _definitions(offer: Offer, taken: set[str]) -> Iterator[ToolDefinition]:
+    """Yield the tools of a server. `taken` are wire names in use, to which theirs are added: the
+    second of two names that the API would see as one gets a number."""
+    config = offer.config
+    for tool in sorted(offer.catalog.tools, key=lambda tool: tool.name):
         name, number = tool_name(config.name, tool.name), 2
         while wire_name(name) in taken:
             name, number = f"{tool_name(config.name, tool.name)}_{number}", number + 1
         taken.add(wire_name(name))
-        made.append(ToolDefinition(
+        yield ToolDefinition(
             name=name,
             description=tool.description,
             parameters=tool.parameters,
@@ -183,9 +197,8 @@ def definitions(
             origin=Origin(Source.MCP, "mcp", config.scope, digest=tool.digest),
             parallel=True,
             limits=Limits(timeout_ms=config.call_ms),
-            unavailable=held_back.get(tool.name, ""),
-        ))  # fmt: skip
-    return made
+            unavailable=CHANGED if tool.name in offer.changed else "",
+        )
 
 
 def resource_tool(servers: Iterable[str]) -> ToolDefinition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,6 +32,7 @@ from tools.engine.process import ProcessStartError
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
 from tools.record import record
+from tools.storage import StorageError
 
 if TYPE_CHECKING:
     from tools.engine.service import Service
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 WAIT_S = 5.0
 """How long a message of the chat waits for servers that are still starting, in seconds."""
-
-CHANGED = "its description or schema has changed: see /mcp"
 
 Elicit: TypeAlias = "Callable[[str, sdk.Elicitation], Awaitable[sdk.ElicitationAnswer]]"
 
@@ -206,24 +205,22 @@ class McpServers:
     def _make_definitions(self) -> list[ToolDefinition]:
         if not self.connections:
             return []
-        from tools.sources.mcp.catalog import definitions, resource_tool
+        from tools.sources.mcp.catalog import Offer, all_definitions
         from tools.sources.mcp.connection import State
+        from tools.sources.mcp.seen import remember
 
-        made: list[ToolDefinition] = []
-        taken: set[str] = set()
-        for name in sorted(self.connections):
-            connection = self.connections[name]
+        offers = []
+        for connection in self.connections.values():
             if connection.state is not State.READY:
                 continue
+            config, catalog = connection.config, connection.catalog
             self._tell_oddities(connection)
-            review = self._reviews.look_at(connection.config, connection.catalog.tools)
-            held_back = dict.fromkeys(review.changed, CHANGED)
-            made += definitions(connection.config, connection.catalog, taken, held_back)
-        readable = [
-            name for name, c in self.connections.items()
-            if c.state is State.READY and c.catalog.has_resources
-        ]  # fmt: skip
-        return [*made, resource_tool(readable)] if readable else made
+            review = self._reviews.look_at(config, catalog.tools)
+            offers.append(Offer(config, catalog, review.changed))
+            with suppress(StorageError):
+                # It is a convenience; that nothing can be stored is said of what matters.
+                remember(config, catalog)
+        return all_definitions(offers)
 
     def _tell_oddities(self, connection: Connection) -> None:
         """Tell once of tools that cannot be used, and of words that hold what nobody sees."""
