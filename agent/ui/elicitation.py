@@ -61,28 +61,37 @@ async def _field(
 ) -> tuple[bool, Any]:
     """Return whether the person answered, and what: None for nothing in a field that may be."""
     title = visible(str(schema.get("title") or name))
-    about = visible(str(schema.get("description") or ""))
+    about = visible(
+        " ".join(filter(None, [str(schema.get("description") or ""), _members(schema)]))
+    )
     label = f"{title} ({about})" if about else title
+    default = schema.get("default")
     choices = _choices(schema)
     if choices:
         options = [Option((value,), visible(shown)) for value, shown in choices]
         if not required:
             options.append(Option((None,), "(leave it open)"))
-        chosen = await repl.select(label, options)
+        marked = next((n for n, option in enumerate(options) if option.value == (default,)), 0)
+        chosen = await repl.select(label, options, marked)
         return (False, None) if chosen is None else (True, chosen[0])
     if about:
         repl.show(f"  {label}")
+    hint = f" [{_shown(default)}]" if default is not None else "" if required else " (may be empty)"
     while True:
-        words = await repl.ask_words(f"{title}{'' if required else ' (may be empty)'}:")
+        words = await repl.ask_words(f"{title}{hint}:")
         if words is None:
             return False, None
-        if not words and not required:
-            return True, schema.get("default")
-        value = _typed(words, schema)
+        if not words and default is None and not required:
+            return True, None
+        value = _typed(words, schema) if words or default is None else default
         problem = visible(value_problem(dict(schema), value))
         if not problem:
             return True, value
         repl.show(f"  {problem}")
+
+
+def _shown(default: Any) -> str:
+    return visible(", ".join(map(str, default)) if isinstance(default, list) else str(default))
 
 
 def _choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
@@ -97,6 +106,16 @@ def _choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:
     if isinstance(titled, list):
         return [(o["const"], str(o.get("title", o["const"]))) for o in titled if "const" in o]
     return []
+
+
+def _members(schema: Mapping[str, Any]) -> str:
+    """Say which values a list may hold, where it may not hold any."""
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return ""
+    choices = _choices({**items, "oneOf": items.get("anyOf")})
+    values = ", ".join(str(value) for value, _ in choices)
+    return f"any of {values}, with commas between" if values else ""
 
 
 def _typed(words: str, schema: Mapping[str, Any]) -> Any:

@@ -157,11 +157,18 @@ class Repl:
             self._activity.answered()
             return answer
 
-    async def select(self, question: str, options: Sequence[Option[T]]) -> T | None:
-        """Let the person choose one of `options`; None when they press Esc."""
+    async def select(
+        self, question: str, options: Sequence[Option[T]], selected: int = 0
+    ) -> T | None:
+        """Let the person choose one of `options`, that at `selected` with Enter alone.
+
+        None when they press Esc.
+        """
         async with self._asking:
             self._print_pending()
-            menu: Menu[T | None] = Menu([("class:question", question)], options, cancelled=None)
+            menu: Menu[T | None] = Menu(
+                [("class:question", question)], options, cancelled=None, selected=selected
+            )
             return await self._questions.open(menu)
 
     async def ask_words(self, question: str) -> str | None:

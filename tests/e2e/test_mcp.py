@@ -276,10 +276,20 @@ def test_a_server_may_ask_the_person_and_the_answer_is_checked():
         enter(terminal, "Ada")
         terminal.wait("Sure", SOON_S)
         press(terminal, "Enter")
+        terminal.wait("(leave it open)", SOON_S)
+        press(terminal, "Enter")
+        terminal.wait("years [3]:", SOON_S)
+        press(terminal, "Enter")
+        terminal.wait("any of cat, dog, with commas between", SOON_S)
+        enter(terminal, "cat, cow")
+        terminal.wait('"cow" is not one of', SOON_S)
+        enter(terminal, "cat, dog")
         terminal.wait("All known.", SOON_S)
         (result,) = results(server)
     assert json.loads(result.split("\n")[1]) == {
-        "action": "accept", "content": {"name": "Ada", "sure": True},
+        "action": "accept",
+        "content": {"name": "Ada", "sure": True, "colour": "blue", "years": 3,
+                    "pets": ["cat", "dog"]},
     }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 
 class Everybody:
-    """Registers every client and lets everybody in; tokens live for a second when asked to."""
+    """Registers every client and lets everybody in, until `tokens` is cleared."""
 
     def __init__(self) -> None:
         self.clients: dict[str, OAuthClientInformationFull] = {}
@@ -83,13 +83,14 @@ def main() -> None:
     port = listening.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {}
+    everybody = Everybody()
     if "login" in sys.argv:
         auth = AuthSettings(
             issuer_url=address, resource_server_url=f"{address}/mcp",
             client_registration_options=ClientRegistrationOptions(enabled=True),
             validate_token_resource=False,
         )  # fmt: skip
-        settings = {"auth_server_provider": Everybody(), "auth": auth}
+        settings = {"auth_server_provider": everybody, "auth": auth}
     server = MCPServer("http", **settings)
 
     @server.tool()
@@ -102,6 +103,11 @@ def main() -> None:
         """Say which headers came."""
         request = ctx.request_context.request
         return str(request.headers.get("x-test")) if request is not None else "none"
+
+    @server.tool()
+    def log_out() -> None:
+        """Forget every login."""
+        everybody.tokens.clear()
 
     config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
     print(port, flush=True)

@@ -145,6 +145,9 @@ class Server:
             "properties": {
                 "name": {"type": "string", "title": "Your name", "minLength": 2},
                 "sure": {"type": "boolean", "title": "Sure"},
+                "colour": {"type": "string", "enum": ["red", "blue"], "default": "blue"},
+                "years": {"type": "integer", "default": 3},
+                "pets": {"type": "array", "items": {"type": "string", "enum": ["cat", "dog"]}},
             },
             "required": ["name", "sure"],
         }

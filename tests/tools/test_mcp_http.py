@@ -16,14 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import OPTA, opta
+from tests.support.mcp_conformance import visit
 from tests.support.mcp_session import session
 from tests.support.soon import SOON_S
 from tools import storage
 from tools.definition import Outcome, Scope
 from tools.permissions.rules import Verdict, parse_rule
+from tools.sources.mcp import sdk
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.connection import State
-from tools.sources.mcp.login import LoginFailed, checked_url
+from tools.sources.mcp.login import LoginFailed, checked_url, log_in
 
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_http_server.py"
 
@@ -144,6 +146,20 @@ def test_a_person_logs_in_once_with_the_browser(tmp_path, monkeypatch):
         assert token not in login.stdout + after.stdout + after.stderr
         assert opta("mcp", "login", "web", "--forget").stdout == "The login is deleted.\n"
         assert opta("mcp", "get", "web", "--check").returncode == 1
+
+
+async def test_a_login_that_ends_during_a_chat_is_one_line_and_no_crash(tmp_path):
+    with running("login") as url:
+        sdk.load()
+        await log_in(at(url), visit)
+        async with session(tmp_path, at(url)) as s:
+            assert await s.text("mcp_web_add", a=1, b=2) == "3"
+            await s.call("mcp_web_log_out")
+            result = await s.call("mcp_web_add", {"a": 1, "b": 2})
+            assert not result.success
+            assert "needs a login: log in with: opta mcp login web" in result.text
+            assert s.servers.connections["web"].state is State.LOGIN
+            assert s.told == ["MCP server web needs a login: log in with: opta mcp login web"]
 
 
 @pytest.mark.parametrize(

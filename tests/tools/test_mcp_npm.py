@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -101,15 +102,34 @@ async def test_server_filesystem_reads_in_its_directory_and_nowhere_else(modules
         assert "Access denied" in result.text
 
 
-@pytest.mark.parametrize("scenario", ["initialize", "tools_call", "sse-retry"])
-def test_the_conformance_suite_is_content_with_the_client(modules, tmp_path, scenario):
+NOT_PASSED = """\
+client:
+  # The suite's servers name another issuer than that of their address: refused (RFC 8414, 3.3).
+  - auth/metadata-var2
+  - auth/metadata-var3
+  # opta has no web page to describe itself with; it registers instead.
+  - auth/basic-cimd
+  # More rights in the middle of a call: opta says that a login is needed.
+  - auth/scope-step-up
+  # Logins without a person, or with an account made by hand: there is no setting for them.
+  - auth/pre-registration
+  - auth/client-credentials-jwt
+  - auth/client-credentials-basic
+"""
+
+
+def test_the_conformance_suite_is_content_with_the_client(modules, tmp_path):
+    """All its scenarios; those of NOT_PASSED must fail, every other one must pass."""
+    (tmp_path / "not-passed.yml").write_text(NOT_PASSED)
     done = subprocess.run(
-        ["node", str(modules / ".bin" / "conformance"), "client", "--scenario", scenario,
+        ["node", str(modules / ".bin" / "conformance"), "client", "--suite", "all",
+         "--expected-failures", "not-passed.yml", "--timeout", "100000",
          "--command", f"{sys.executable} {CLIENT}"],
-        capture_output=True, text=True, timeout=100, cwd=tmp_path, check=False,
+        capture_output=True, text=True, timeout=200, cwd=tmp_path, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     report = done.stdout + done.stderr
-    assert "OVERALL: PASSED" in report, report[-3000:]
-    assert "0 failed" in report
-    assert "Passed: 0/0" not in report, report[-3000:]
+    assert done.returncode == 0, report[-3000:]
+    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed", report, re.MULTILINE)
+    assert len(passed) == 16, report[-3000:]
+    assert {"initialize", "tools_call", "sse-retry", "auth/metadata-default"} < set(passed)

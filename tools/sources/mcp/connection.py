@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
@@ -90,6 +90,7 @@ class Connection:
         self._client: Any = None
         self._transport: StdioTransport | None = None
         self._over = asyncio.Event()
+        self._left = asyncio.Event()
         self._settled = asyncio.Event()
         self._owner: asyncio.Task[None] | None = None
         self._pending = Pending()
@@ -153,11 +154,21 @@ class Connection:
         except CallTimeout:
             raise
         except Exception as error:
-            raise ToolError(self._no_answer(error)) from None
+            raise ToolError(await self._no_answer(error)) from None
 
-    def _no_answer(self, error: Exception) -> str:
+    async def _no_answer(self, error: Exception) -> str:
         if sdk.lost_connection(error):
             self._over.set()
+            if self.config.url:
+                # Only then it is known why the connection was lost.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GOODBYE_S):
+                        await self._left.wait()
+        if self.state is State.LOGIN:
+            return (
+                f"The MCP server {self.config.name} {self.state}: {self.error}. Whether this call "
+                "was carried out is not known. Tell the user."
+            )
         if self._over.is_set():
             return (
                 f"The MCP server {self.config.name} ended while this ran ({self._why_over()}). "
@@ -182,7 +193,7 @@ class Connection:
     async def _once(self) -> bool:
         """Connect and stay; True when it is worth trying again."""
         began = time.monotonic()
-        self._over = asyncio.Event()
+        self._over, self._left = asyncio.Event(), asyncio.Event()
         was_ready = False
         try:
             async with AsyncExitStack() as stack:
@@ -196,12 +207,14 @@ class Connection:
                 reason = self._why_over()
         except Exception as error:
             reason, state = self._explain(error)
-            if not was_ready and not self._crashes:
-                # What never worked is configured wrongly: trying again would not help.
+            never_worked = not was_ready and not self._crashes
+            if never_worked or state is State.LOGIN:
+                # It is configured wrongly, or a person is needed: trying again would not help.
                 self._fail(state, reason)
                 return False
         finally:
             self._client = None
+            self._left.set()
         return await self._again(reason, time.monotonic() - began)
 
     async def _open(self, stack: AsyncExitStack) -> Any:
