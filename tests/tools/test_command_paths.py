@@ -26,6 +26,7 @@ WRITING = [
     "sort -o.git/config x", "find . -exec rm .git/config ;", "touch out/pre-commit",
     "if true; then rm .envrc; fi", "echo $(rm .git/config)", "git checkout -- .ci/run",
     "cp x .g*/config", "rm .[a-z]pta/config.yml", "tee .mc?.json", "rm -rf .*",
+    "tee $'.git/config'", "echo x > $'\\x2egit/hooks/x'", "echo x >> $'\\056git'/config",
     "git config core.pager x", "git config --unset core.pager", "git config set core.pager x",
     "git -C . config --global alias.x '!y'", "git config --edit", "git config user.name --add x",
 ]  # fmt: skip

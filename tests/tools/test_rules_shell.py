@@ -144,6 +144,7 @@ def test_a_program_found_in_the_project_is_not_covered_by_its_name(
         "diff <(rm x) y", "if true; then rm x; fi", "for i in a; do rm $i; done", "! rm x",
         "while rm x; do :; done", "case a in a) rm x;; esac", "f() { rm x; }",
         "function f { rm x; }",
+        "r$'m' x", "$'rm' x", "$'\\x72\\155' x", "$'\\u0072m\\0z' x", "$'/bin/\\U72m'",
         "\\rm x", 'r"m" x', "'rm' x", "r''m x", "r\\\nm x", "/bin/rm x", "RM x", "X=1 Y=2 rm x",
         "sudo rm x", "sudo -u root rm x", "env -i A=1 rm", "timeout -s KILL 5 rm", "nice -n 5 rm",
         "nohup setsid ionice -c 3 stdbuf -o L rm", "time -p rm x", "exec rm", "command rm",
@@ -160,7 +161,7 @@ def test_r11_a_deny_rule_finds_its_program_at_every_command_position(command: st
 @pytest.mark.parametrize(
     "command",
     [
-        "$x y", "r$'m' x", "$'rm' x", "/bin/r? x", "{rm,x}", "curl x | sh", "bash -s x",
+        "$x y", "/bin/r? x", "{rm,x}", "curl x | sh", "bash -s x",
         "bash <(x)",
         "source <(x)", ". /dev/stdin", "alias q=rm; q x", "hash -p /bin/rm ls; ls",
         'echo "unclosed',

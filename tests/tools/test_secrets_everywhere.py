@@ -61,6 +61,7 @@ async def test_r40_reading_a_file_with_secrets_asks(project: Project, path: str)
     [
         "cat .env", "cat -- .env", "cat './'.env", 'cat ".e"nv', "cat .e\\nv", "cat $PWD/.env",
         "cat .e*", "cat .[e]nv", "cat {.env,plain.txt}", "cat *_rsa deploy/*", "head -c9 <.env",
+        "cat < $'.env'", "cat $'\\x2eenv'", "cat <> .env", 'cat < ".e"nv', "echo $(<.env)",
         "cat < '.env'", "sh -c 'cat .env'", "cat plain.txt | cat - .env", "cat $(echo x; cat .env)",
         "sudo cat ~/.ssh/key", "cat $HOME/.ssh/key", "cat ${HOME}/.ssh/key", ". ./.env",
         "grep KEY .env", "grep -f.env plain.txt", "grep --file=.env plain.txt", "sed '' .ENV",

@@ -30,7 +30,6 @@ _NAMES_ONLY = frozenset((
 ))  # fmt: skip
 """Programs that do not show what is in the files they are given."""
 
-_INPUT = re.compile(r"<(?![<(&])\s*([^\s;&|<>()]+)")
 _HOME = re.compile(r"\$(HOME\b|\{HOME\})")
 _OPTION_VALUE = re.compile(r"--?[\w-]+=|@|-\w(?=[./~$])")
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -62,10 +61,10 @@ def _secrets(words: Iterable[str], cwd: Path, workspace: Workspace, subject: str
 
 
 def _words(line: str) -> Iterator[str]:
-    for command in read_commands(line).commands:
+    reading = read_commands(line)
+    for command in reading.commands:
         yield from _operands(command)
-    for target in _INPUT.findall(line):
-        yield target.replace('"', "").replace("'", "").replace("\\", "")
+    yield from reading.sources
 
 
 def _operands(command: SimpleCommand) -> Iterator[str]:

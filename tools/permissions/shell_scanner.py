@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -49,6 +50,11 @@ _IN_QUOTES = '$`"\\'
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _PARAMETER_RUN = re.compile(r"[^}'\"\\$`]+")
 _ANSI_QUOTE = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ANSI_NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
+               "t": "\t", "v": "\v"}  # fmt: skip
 _VARIABLE = re.compile(r"\$(?:\w+|[@*#?$!-]|\{\w+\})")
 _REDIRECTION = re.compile(r"<<<|<<-?|[<>]+[&|]?")
 _SHIFTS = re.compile(r"\(\(|[\w$]\[|\blet\b")
@@ -65,6 +71,7 @@ class Scanner:
         self.at = 0
         self.found: list[list[Word]] = []
         self.targets: list[str] = []
+        self.sources: list[str] = []
         self.hidden = False
         self.frames = [_Frame(_Kind.COMMAND, "")]
         self.documents: list[tuple[str, bool]] = []
@@ -112,6 +119,8 @@ class Scanner:
             owner.words.append(Word(text, owner.dynamic))
         elif ">" in owner.redirection:
             self.targets.append(text)
+        if owner.redirection in ("<", "<>"):
+            self.sources.append(text)
         owner.parts, owner.dynamic, owner.redirection = None, False, ""
 
     def _end_command(self) -> None:
@@ -212,6 +221,7 @@ class Scanner:
                 self.hidden = self.hidden or inner.hidden
                 self.found += inner.found
                 self.targets += inner.targets
+                self.sources += inner.sources
         self.documents = []
 
     def _in_quotes(self) -> None:
@@ -262,7 +272,8 @@ class Scanner:
             self._add("", dynamic=True)
             self._open(_Kind.PARAMETER, "}", 2)
         elif following == "'" and self.frames[-1].kind is _Kind.COMMAND:
-            self._add(self._take(_ANSI_QUOTE), dynamic=True)
+            quoted = self._take(_ANSI_QUOTE)
+            self._add(_unescaped(quoted[2:-1]), dynamic=not quoted or not quoted.isascii())
         elif following == '"':
             self.at += 1
         else:
@@ -286,3 +297,17 @@ class Scanner:
         self.frames.append(_Frame(kind, close, below))
         self.backticks += close == "`"
         self.at += length
+
+
+def _unescaped(text: str) -> str:
+    """Return what bash reads between `$'` and `'`; a NUL ends it."""
+    return _ANSI_ESCAPE.sub(_escaped, text).partition("\0")[0]
+
+
+def _escaped(match: re.Match[str]) -> str:
+    *hexadecimal, octal, plain = match.groups()
+    if plain:
+        return _ANSI_NAMED.get(plain, plain if plain in "\\'\"?" else match[0])
+    code = next((int(digits, 16) for digits in hexadecimal if digits), None)
+    code = int(octal, 8) & 0xFF if code is None else code
+    return chr(code) if code <= sys.maxunicode else ""

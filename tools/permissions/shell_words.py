@@ -41,13 +41,15 @@ class SimpleCommand:
 class ShellReading:
     """What was found. `hidden`: a program is named only at run time. `code`: words of code.
 
-    `targets` are the words that output is redirected to, `assigned` the plain values that
+    `targets` are the words that output is redirected to, `sources` those that input comes from,
+    `assigned` the plain values that
     variables get anywhere in the text. `simple` are the commands of the text itself, nothing
     unwrapped; `unsettled` says that quotes or brackets in it do not end.
     """
 
     commands: list[SimpleCommand] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
     hidden: bool = False
     code: set[str] = field(default_factory=set)
     assigned: dict[str, set[str]] = field(default_factory=dict)
@@ -94,6 +96,7 @@ def _read_text(text: str, reading: ShellReading, *, sure: bool, depth: int) -> N
     scanner.run()
     reading.hidden = reading.hidden or scanner.hidden
     reading.targets += scanner.targets
+    reading.sources += scanner.sources
     for words in scanner.found:
         _note_assignments(words, reading)
     if not depth:
