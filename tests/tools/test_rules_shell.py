@@ -169,11 +169,28 @@ def test_r11_a_deny_rule_finds_its_program_at_every_command_position(command: st
         "sudo " * 30 + "x",
         "[[ a ]] then rm x", "for x do rm x; done", "watch 'rm x'", "trap 'rm x' EXIT", "xargs env",
         "cat <<E | sh\nrm x\nE", "x=`echo \\`rm x\\``", "env -S'rm x' y", "$(", "cat <<E\nls",
-        'eval "$x"',
+        'eval "$x"', "let 'a[$(rm x)]=1'", "[[ -v 'a[$(rm x)]' ]]", "test -v 'a[`rm x`]'",
+        "printf -v 'a[$(rm x)]' y", "read 'a[$(rm x)]' <<< x", "unset 'a[$(rm x)]'",
+        "declare 'a[$(rm x)]=1'", "mapfile -C 'rm x' a", "x='$(rm x)'; echo ${x@P}",
+        "x='a[$(rm x)]'; echo $((x))",
     ],
 )  # fmt: skip
 def test_r11_a_command_that_hides_what_it_runs_may_be_what_is_denied(command: str) -> None:
     assert match("rm:*", command) is Match.MAYBE
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git $x", "git ${x} y", "git $(echo push)", "x=push; git $x", "git -C . `echo push`"],
+)
+def test_r11_a_subcommand_that_only_running_would_tell_may_be_what_is_denied(command: str) -> None:
+    assert match("git push:*", command) is Match.MAYBE
+    assert match("git:*", command) is Match.YES
+
+
+@pytest.mark.parametrize("command", ["git add $x", "git log -n $x", 'git commit -m "$x"'])
+def test_a_subcommand_that_is_named_is_no_other(command: str) -> None:
+    assert match("git push:*", command) is Match.NO
 
 
 @pytest.mark.parametrize(

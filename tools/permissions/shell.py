@@ -42,6 +42,7 @@ from tools.record import record
 
 RuleT = TypeVar("RuleT")
 
+_UNKNOWN = re.compile(r"(?:\$(?:\w+|\{\w+\}))?")
 _BUNDLE = re.compile(r"-[A-Za-z]{2,}")
 
 _SPELLINGS: Mapping[str, Mapping[str, str]] = {
@@ -157,6 +158,7 @@ class RestrictedCommands(Generic[RuleT]):
         self._prefixes: dict[tuple[str, ...], RuleT] = {}
         self._by_program: dict[str, list[tuple[frozenset[str], RuleT]]] = {}
         self._by_operand: dict[tuple[str, str], list[tuple[_Said, RuleT]]] = {}
+        self._with_operand: dict[str, RuleT] = {}
         self._longest = 0
 
     def add(self, pattern: CommandPattern, rule: RuleT) -> None:
@@ -170,6 +172,8 @@ class RestrictedCommands(Generic[RuleT]):
             self._by_program.setdefault(program, []).append((_parts_of(rest), rule))
             said = _Said.of(program, rest)
             first = said.operands[0] if said.operands else ""
+            if said.operands:
+                self._with_operand.setdefault(program, rule)
             self._by_operand.setdefault((program, first), []).append((said, rule))
             self._longest = max(self._longest, len(words))
         elif pattern.text:
@@ -191,7 +195,7 @@ class RestrictedCommands(Generic[RuleT]):
             if rule is not None and found.sure:
                 return Match.YES, rule
             possible = possible or rule
-        possible = possible or self._scattered(reading)
+        possible = possible or self._scattered(reading) or self._hidden_operand(reading)
         if possible is None and reading.hidden:
             possible = self._first
         return (Match.NO, None) if possible is None else (Match.MAYBE, possible)
@@ -234,6 +238,15 @@ class RestrictedCommands(Generic[RuleT]):
             for needed, rule in self._by_program[name]:
                 if needed <= words:
                     return rule
+        return None
+
+    def _hidden_operand(self, reading: ShellReading) -> RuleT | None:
+        """Find a rule for a program whose first operand only running would tell: `git $x`."""
+        for command in reading.commands if self._with_operand.keys() & reading.programs else ():
+            name = program_name(command.words[0])
+            operands = _Said.of(name, command.words[1:]).operands
+            if operands and _UNKNOWN.fullmatch(operands[0]) and name in self._with_operand:
+                return self._with_operand[name]
         return None
 
 

@@ -42,9 +42,9 @@ class ShellReading:
     """What was found. `hidden`: a program is named only at run time. `code`: words of code.
 
     `targets` are the words that output is redirected to, `sources` those that input comes from,
-    `assigned` the plain values that
-    variables get anywhere in the text. `simple` are the commands of the text itself, nothing
-    unwrapped; `unsettled` says that quotes or brackets in it do not end.
+    `assigned` the plain values that variables get anywhere in the text. `simple` are the commands
+    of the text itself, nothing unwrapped; `unsettled` says that quotes or brackets in it do not
+    end.
     """
 
     commands: list[SimpleCommand] = field(default_factory=list)
@@ -70,8 +70,16 @@ _SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh", "ash", "fish"])
 _CODE = re.compile(
     r"(python|pypy|perl|ruby|node|deno|bun|php|lua|[gmn]?awk|tclsh|osascript)[\d.]*", re.ASCII
 )
+_EVALUATES = frozenset((
+    "[", "[[", "declare", "export", "let", "local", "mapfile", "printf", "read", "readarray",
+    "readonly", "test", "typeset", "unset", "wait",
+))  # fmt: skip
+"""What is part of the shell and runs the `$(…)` in a subscript, whatever quotes it stands in."""
+
 _REBINDS = frozenset(["alias", "enable", "hash"])
 _RUNS_TEXT = _SHELLS | {"eval", "trap", ".", "source"}
+_SUBSTITUTION = re.compile(r"\$\(|`")
+_SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
 _SPLIT_FLAG = re.compile(r"-\w*S|--split-string=")
 
 
@@ -191,12 +199,17 @@ class _Unwrapper:
         for word in words:
             if "=" in word.text and is_assignment(word.text):
                 name, _, value = word.text.partition("=")
+                if _SUBSTITUTION.search(value):
+                    # `${x@P}` and arithmetic run what a value holds.
+                    self._inner([Word(value, False)], sure=False)
                 if is_run(name.removesuffix("+")):
                     self._launched(Launched([Word(value, word.dynamic)], surely=True))
 
     def _read_arguments(self, name: str, arguments: Sequence[Word], *, sure: bool) -> None:
         if reads_commands(name, arguments):
             self.reading.hidden = True
+        if name in _EVALUATES:
+            self._inner([word for word in arguments if _SUBSCRIPT.search(word.text)], sure=False)
         if name in _SHELLS:
             self._shell(arguments, sure=sure)
         elif name == "eval":
