@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -155,7 +155,7 @@ class MessageContext:
         return f'<resource server="{server}" uri="{uri}">\n{result.text}\n</resource>'
 
     async def _call(self, tool: str, emit: Emit, **arguments: str | bool) -> ToolResult:
-        call = ToolCall(f"{BY_PERSON}{uuid.uuid4().hex[:8]}", tool, json.dumps(arguments))
+        call = ToolCall(f"{BY_PERSON}{secrets.token_hex(4)}", tool, json.dumps(arguments))
         return await self._executor.run_as_person(call, emit)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tools.record import record
+
 if TYPE_CHECKING:
     from tools.definition import ToolCall, ToolResult
 
@@ -13,7 +15,7 @@ BY_PERSON = "you-"
 """How the ids of calls begin that the person typed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Image:
     """An image as requests hold it: its media type (`image/png`) and its bytes in base64."""
 

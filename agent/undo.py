@@ -7,7 +7,7 @@ so it also covers what commands did. Whatever was changed since is left as it is
 from __future__ import annotations
 
 import asyncio
-import uuid
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,7 +226,7 @@ class FileHistory:
         self, versions: FileVersions, turn: RecordedTurn, changes: list[Change]
     ) -> Restored:
         """Do what the person asked for: shown, not asked, with a grant of the gate (R48)."""
-        call = ResolvedCall(f"undo-{uuid.uuid4().hex[:8]}", _PUT_BACK, {"turn": turn.id})
+        call = ResolvedCall(f"undo-{secrets.token_hex(4)}", _PUT_BACK, {"turn": turn.id})
         done: list[str] = []
         kept = list(turn.uncovered)
 

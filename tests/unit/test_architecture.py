@@ -464,6 +464,10 @@ def check_start_up(modules: list[Module]) -> Iterator[str]:
             heavy = name.split(".")[0]
             if heavy in HEAVY and not within(module.name, HEAVY[heavy]):
                 yield f"{module.at(line)}: {heavy} is slow: import it in the function that needs it"
+        for call, name in module.calls:
+            flags = {keyword.arg for keyword in call.keywords}
+            if name == "dataclasses.dataclass" and "frozen" in flags and "eq" not in flags:
+                yield f"{module.at(call.lineno)}: slow to make: use tools.record.record"
 
 
 def declared_dependencies() -> set[str]:
@@ -551,6 +555,7 @@ def test_every_dependency_is_used_and_explained():
 
 LONG = "def f():\n" + "    pass\n" * FUNCTION_LINES
 WIDE = "class C:\n" + "".join(f"    def f{n}(self): ...\n" for n in range(CLASS_METHODS + 1))
+FROZEN = "from dataclasses import dataclass\n@dataclass"
 
 PLANTED = [
     ("layers", "tools/definition.py", "from tools import executor"),
@@ -584,6 +589,7 @@ PLANTED = [
     ("network", "tools/executor.py", "from urllib.request import urlopen"),
     ("start_up", "tools/executor.py", "import rich.console"),
     ("start_up", "tools/executor.py", "class C:\n    from rich import print"),
+    ("start_up", "tools/executor.py", f"{FROZEN}(frozen=True, slots=True)\nclass C: ..."),
     ("dependencies", "tools/executor.py", "def f():\n    import numpy"),
     ("sizes", "tools/executor.py", LONG),
     ("sizes", "tools/executor.py", WIDE),
@@ -597,6 +603,7 @@ HARMLESS = [
     ("writes", "tools/storage.py", "open('x', 'w')"),
     ("processes", "tools/engine/process.py", "import subprocess"),
     ("start_up", "tools/executor.py", "def f():\n    import rich"),
+    ("start_up", "tools/executor.py", f"{FROZEN}(frozen=True, eq=False)\nclass C: ..."),
     ("grants", "tools/permissions/gate.py", "from tools.permissions.grant import mint"),
     ("dependencies", "tools/executor.py", "import json, yaml, ruamel.yaml, tools.events"),
     ("guards", "tools/files/workspace.py", "from tools.files.directory import Directory"),

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from tools import storage
 from tools.actions import CodeAction
@@ -39,6 +38,7 @@ from tools.engine.isolation.choice import Demands
 from tools.engine.output import bounded_text, for_model, live
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.permissions.grant import Grant
+from tools.record import record
 
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DRAINED_S = 1.0
@@ -79,7 +79,7 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
     return runtime, isolation.for_tool(call.tool.name, demands)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Running:
     """One call, from its grant to its result."""
 

@@ -7,12 +7,12 @@ content, so that code is compiled once and again when it changed (E50).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from tools import storage
 from tools.actions import CodeAction
 from tools.definition import ToolDefinition, digest_of
+from tools.record import record
 
 MAIN = Path(__file__).with_name("bootstrap.mjs")
 
@@ -31,7 +31,7 @@ _EXPORTED = (
 _EXTENSIONS = {"typescript": ".mts", "node": ".mjs"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Program:
     """The code of a tool in a file of opta's own. `shown` is the tool's file, for messages."""
 

@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tools.record import record
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 _TIMEOUT_S = 20
@@ -30,7 +31,7 @@ _INSTALL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Runtime:
     """A program that runs code. `version` is known where something depends on it."""
 
