@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.model.base import FailureKind, ModelError
+from tools.connecting import what_helps
 from tools.engine.masking import Masker
 from tools.record import record
 
@@ -242,14 +243,11 @@ def no_key(target: Target, problem: Problem | None = None) -> ModelError:
 
 def no_connection(reason: str, target: Target) -> ModelError:
     """The error for a server that cannot be reached; `reason` in the transport's words."""
-    if "WRONG_VERSION_NUMBER" in reason:
-        step = "The server seems to speak plain HTTP: write http:// in --base-url."
-    elif target.local:
+    step = what_helps(reason)
+    if not step and target.local:
         step = "The server may not be running: start it (for example `ollama serve`), or check "
         step += "the port in --base-url."
-    elif "certificate" in reason.lower():
-        step = "If your network has its own certificate authority, name its file in SSL_CERT_FILE."
-    else:
+    elif not step:
         step = "Check --base-url, the network and the proxy settings (HTTPS_PROXY, NO_PROXY)."
     return ModelError(
         FailureKind.NO_CONNECTION,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Protocol
@@ -16,6 +14,7 @@ from agent.model.endpoint import Endpoint
 from agent.model.failures import Problem, cut, error_for, no_connection
 from agent.model.sse import SseDecoder, SseEvent
 from agent.model.traits import ServerTraits
+from tools.connecting import http_client, why_unreachable
 
 MAX_ERROR_BYTES = 256 * 1024
 """How much of an error response is read."""
@@ -251,7 +250,7 @@ class HttpModelClient:
             case httpx2.ConnectTimeout():
                 return no_connection(f"no answer within {options.connect_timeout_s:g} s", target)
             case httpx2.ConnectError() | httpx2.ProxyError() | httpx2.InvalidURL():
-                return no_connection(_system_reason(error) or str(error), target)
+                return no_connection(why_unreachable(error) or str(error), target)
             case httpx2.RemoteProtocolError() | httpx2.ReadError() | httpx2.WriteError():
                 return cut("the server closed the connection")
             case _:
@@ -263,12 +262,7 @@ class HttpModelClient:
                 self._endpoint.options.idle_timeout_s,
                 connect=self._endpoint.options.connect_timeout_s,
             )
-            plain = self._endpoint.local and self._endpoint.base_url.startswith("http:")
-            self._http = httpx2.AsyncClient(
-                timeout=timeout,
-                trust_env=not self._endpoint.local,
-                verify=_no_authorities() if plain else httpx2.create_ssl_context(),
-            )
+            self._http = http_client(self._endpoint.base_url, timeout=timeout)
         return self._http
 
 
@@ -287,23 +281,3 @@ def _feed(
         # Valid JSON in which lists, objects and texts have changed places.
         return cut("the server sent an event that is no part of an answer")
     return None
-
-
-def _system_reason(error: BaseException | None) -> str:
-    """Return the operating system's words for why there is no connection, or ""."""
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return str(error)
-        if isinstance(error, OSError) and error.errno:
-            # asyncio words a refused connection itself; name look-ups have codes of their own.
-            return os.strerror(error.errno) if error.errno > 0 else error.strerror or ""
-        if isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        else:
-            error = error.__cause__ or error.__context__
-    return ""
-
-
-def _no_authorities() -> ssl.SSLContext:
-    """A context that trusts nobody: loading authorities takes 30 ms, and plain HTTP needs none."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import ssl
 import subprocess
 import threading
 import time
@@ -101,13 +102,15 @@ class Reply:
 class Liar:
     """A server on loopback that answers with `reply`, and keeps the headers it was asked with."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.reply: Callable[[Mapping[str, str]], Reply] = lambda headers: Reply(status=500)
         self.asked: list[Mapping[str, str]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'s' * (tls is not None)}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Liar:
         self._thread.start()

@@ -69,8 +69,14 @@ async def test_an_address_where_nobody_listens_costs_one_line(tmp_path):
     async with session(tmp_path, at("http://127.0.0.1:9/mcp")) as s:
         assert s.servers.connections["web"].state is State.FAILED
         (told,) = s.told
-        assert told.startswith("MCP server web is not available: ")
+        assert told.startswith("MCP server web is not available: connection refused")
         assert "\n" not in told
+
+
+async def test_an_address_on_this_machine_is_asked_through_no_proxy(tmp_path, address, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    async with session(tmp_path, at(address)) as s:
+        assert s.told == []
 
 
 async def test_a_rule_against_a_host_keeps_opta_from_connecting(tmp_path, address):

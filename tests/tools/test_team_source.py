@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.team import ORG, TOKEN, Liar, Reply, answer, tool_text, write_tools
+from tests.support.tls import needs_openssl, own_authority
 from tools import storage
 from tools.definition import Scope, Source
 from tools.permissions.gate import PermissionGate
@@ -251,6 +252,27 @@ def test_a_slow_server_is_given_up_at_the_deadline(liar):
 def replace_config(team, **changes):
     config = replace(team.config, **changes)
     return TeamTools(config, fetch_from(config, lambda: TOKEN, PermissionGate(RuleSet())))
+
+
+@needs_openssl
+def test_a_certificate_that_nobody_knows_is_refused_until_its_authority_is_named(
+    tmp_path, monkeypatch
+):
+    authority, context = own_authority(tmp_path)
+    with Liar(context) as server:
+        server.says(GOOD)
+        with pytest.raises(TeamError, match="certificate is not accepted: self-signed") as caught:
+            sync(team_of(server.url))
+        assert str(caught.value).endswith("name its file in SSL_CERT_FILE")
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        assert sync(team_of(server.url)) is True
+
+
+def test_why_a_server_is_not_reached_is_said_in_the_system_s_words(liar):
+    with pytest.raises(TeamError, match=r"it cannot be reached: connection refused$"):
+        sync(team_of("http://127.0.0.1:1"))
+    with pytest.raises(TeamError, match="seems to speak plain HTTP: write http:// in its address"):
+        sync(team_of(liar.url.replace("http:", "https:")))
 
 
 def test_an_older_answer_is_taken_when_the_person_says_so(liar):

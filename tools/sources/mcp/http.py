@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from tools.connecting import http_client
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.login import stored_login
 
@@ -22,8 +23,8 @@ async def open_address(config: ServerConfig) -> AsyncIterator[tuple[Any, Any]]:
 
     timeout = httpx2.Timeout(CONNECT_S, read=None)
     async with (
-        httpx2.AsyncClient(
-            headers=dict(config.headers), timeout=timeout, auth=stored_login(config)
+        http_client(
+            config.url, headers=dict(config.headers), timeout=timeout, auth=stored_login(config)
         ) as client,
         streamable_http_client(
             config.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES

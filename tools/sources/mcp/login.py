@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tools import storage
+from tools.connecting import http_client
 from tools.sources.credentials import Credentials
 from tools.sources.mcp.config import ServerConfig
 
@@ -148,14 +149,13 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
             code=given.get("code", ""), state=given.get("state"), iss=given.get("iss")
         )
 
-    import httpx2
-
     # Registered anew: the address to come back to has another port each time.
     TokenStore(config).forget()
     provider = _provider(config, f"http://127.0.0.1:{port}/callback", show, take)
     try:
         async with asyncio.timeout(LOGIN_S):
-            async with httpx2.AsyncClient(auth=provider, headers=dict(config.headers)) as client:
+            headers = dict(config.headers)
+            async with http_client(config.url, auth=provider, headers=headers) as client:
                 transport = streamable_http_client(config.url, http_client=client)
                 async with Client(transport, cache=None):
                     pass

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import field
 from typing import Any
 
+from tools.connecting import explained
 from tools.definition import JsonObject
 from tools.engine.output import sanitize, visible
 from tools.record import record
@@ -225,8 +226,7 @@ def innermost(error: BaseException) -> BaseException:
 
 def reason(error: BaseException) -> str:
     """Return the words of an error."""
-    plain = innermost(error)
-    return str(plain) or type(plain).__name__
+    return explained(innermost(error))
 
 
 def lost_connection(error: BaseException) -> bool:

@@ -73,11 +73,6 @@ class TeamConfig:
         """The host of the address."""
         return urlsplit(self.url).hostname or ""
 
-    @property
-    def is_local(self) -> bool:
-        """True when the address is on this machine."""
-        return is_loopback(self.host)
-
     def _check_address(self) -> None:
         if not _ORG.fullmatch(self.org):
             raise TeamConfigError("teams.org must name the organisation: letters, digits, - _ .")
@@ -89,7 +84,7 @@ class TeamConfig:
                 "teams.url holds more than an address: the token goes into the variable that "
                 "teams.tokenEnv names, or to `opta team login`"
             )
-        if parts.scheme != "https" and not self.is_local:
+        if parts.scheme != "https" and not is_loopback(self.host):
             raise TeamConfigError(
                 f"teams.url must begin with https://: over http:// anyone on the way to "
                 f"{self.host} could read the token and change the tools"

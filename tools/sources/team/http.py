@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import field
 
+from tools.connecting import explained, http_client
 from tools.engine.output import visible
 from tools.record import record
 from tools.sources.team.answer import MAX_BYTES, TeamError
 from tools.sources.team.config import TeamConfig
 
-_REASON_CHARS = 120
+_REASON_CHARS = 240
 _NO_TOKEN = "it wants a token: {} is not set, and `opta team login` was not used"
 _WRONG_TOKEN = "it does not accept the token"
 _STATUS = {403: "the token may not read these tools", 404: "it knows no such organisation"}
@@ -40,9 +40,7 @@ async def fetch(config: TeamConfig, token: str, etag: str) -> Fetched | None:
     try:
         async with (
             asyncio.timeout(config.timeout_s),
-            httpx2.AsyncClient(
-                timeout=config.timeout_s, trust_env=not config.is_local, follow_redirects=False
-            ) as client,
+            http_client(config.url, timeout=config.timeout_s, follow_redirects=False) as client,
             client.stream("GET", config.address, headers=headers) as response,
         ):
             if response.status_code == httpx2.codes.NOT_MODIFIED and etag:
@@ -52,7 +50,8 @@ async def fetch(config: TeamConfig, token: str, etag: str) -> Fetched | None:
     except (TimeoutError, httpx2.TimeoutException):
         raise TeamError(f"it did not answer within {config.timeout_s} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise TeamError(f"it cannot be reached: {_reason(error)}") from None
+        told = visible(explained(error))[:_REASON_CHARS]
+        raise TeamError(f"it cannot be reached: {told}") from None
 
 
 def checked_token(token: str) -> str:
@@ -108,13 +107,3 @@ def _too_big() -> TeamError:
 def _tag(etag: str) -> str:
     """Return a tag that can be sent back."""
     return etag if etag.isascii() and etag.isprintable() and len(etag) <= 200 else ""
-
-
-def _reason(error: BaseException) -> str:
-    """Return the system's words for why there is no connection, else those of the library."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, OSError) and found.errno and found.errno > 0:
-            return os.strerror(found.errno).lower()
-        found = found.__cause__ or found.__context__
-    return visible(" ".join(str(error).split()))[:_REASON_CHARS] or type(error).__name__
