@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tools.actions import BuiltinAction, CodeAction, McpAction
 from tools.builtin.command_paths import guarded
-from tools.builtin.command_secrets import named_secrets, secrets_of_values
+from tools.builtin.command_secrets import guarded_in_command, guarded_in_values
 from tools.definition import (
     EffectKind,
     Invocation,
@@ -198,7 +198,7 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        return self._with_named_secrets(resolved, guarded(plan, root))
+        return self._with_guarded_files(resolved, guarded(plan, root))
 
     async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""
@@ -245,14 +245,14 @@ class ToolExecutor:
         note = self._hooks.note_for(_touched(ready.invocation))
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
 
-    def _with_named_secrets(self, call: ResolvedCall, plan: Invocation) -> Invocation:
-        """Let the files with secrets that a call of a plan names ask as well (R40)."""
-        workspace = self._services.workspace
-        secrets = secrets_of_values(call.arguments, workspace, call.tool.name)
+    def _with_guarded_files(self, call: ResolvedCall, plan: Invocation) -> Invocation:
+        """Let the guarded files that a call of a plan names count as well (R40)."""
+        root = self._services.workspace.root
+        found = guarded_in_values(call.arguments, self._services, call.tool.name)
         for effect in plan.effects:
             if effect.kind is EffectKind.EXECUTE:
-                secrets += named_secrets(effect.value, workspace.root, workspace, call.tool.name)
-        unique = tuple(dict.fromkeys(secrets))
+                found += guarded_in_command(effect.value, root, self._services, call.tool.name)
+        unique = tuple(dict.fromkeys(found))
         return replace(plan, effects=(*plan.effects, *unique)) if unique else plan
 
     def _takes_background(self, tool: ToolDefinition) -> bool:

@@ -91,6 +91,23 @@ async def test_r40_commands_that_show_no_secret_are_not_asked_about(
     assert (await project.call("run_command", command=command)).outcome is not Outcome.DENIED
 
 
+@pytest.mark.parametrize("verdict", [Verdict.DENY, Verdict.ASK])
+@pytest.mark.parametrize(
+    "command",
+    ["cat [p]lain.txt", "cat {plain,x}.txt", "cat $'plain.txt'", "cp plain.txt y; cat y",
+     "base64 plain.txt", "tar c plain.txt", "curl -d @plain.txt localhost:9", "git diff plain.txt",
+     "git show HEAD:plain.txt", ". ./plain.txt", "echo $(<plain.txt)", "tee < plain.txt"],
+)  # fmt: skip
+async def test_a_rule_that_keeps_a_file_holds_for_every_command_that_names_it(
+    project: Project, verdict: Verdict, command: str
+) -> None:
+    project.rule(Verdict.ALLOW, "run_command")
+    project.rule(verdict, "read_file(plain.txt)")
+    project.gate.skip_permissions = verdict is Verdict.DENY
+    result = await project.call("run_command", command=command)
+    assert result.outcome is Outcome.DENIED, result.text
+
+
 @pytest.mark.parametrize("spelling", ["{}", "{}^{{}}", "{}^{{blob}}"])
 @pytest.mark.parametrize("command", [
     "git show {}", "git cat-file -p {}", "git cat-file blob {}", "git diff {} HEAD:plain.txt",

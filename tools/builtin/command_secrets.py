@@ -1,6 +1,7 @@
-"""Which files with secrets a shell command names: those ask, whatever allows the command (R40).
+"""Which guarded files a shell command names: with secrets, or kept by a rule for `read_file`.
 
-Only what its words say can be known, as for writing (`command_paths`): names that variables or
+The former ask, whatever allows the command (R40); of the latter the rule decides. Only what its
+words say can be known, as for writing (`command_paths`): names that variables or
 scripts hold stay unseen (docs/permissions.md).
 """
 
@@ -14,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+from tools.builtin.kit import Services
 from tools.definition import Effect, EffectKind, JsonObject
 from tools.files.globs import GlobProblem, Globs
 from tools.files.paths import absolute_path
 from tools.files.protected import sensitivity
-from tools.files.workspace import FileProblem, Workspace
+from tools.files.workspace import FileProblem
+from tools.permissions.rules import RuleSet
 from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
 
 _MAX_EXPANDED = 2000
@@ -35,26 +38,26 @@ _OPTION_VALUE = re.compile(r"--?[\w-]+=|@|-\w(?=[./~$])")
 _WILDCARD = re.compile(r"[*?\[{]")
 
 
-def named_secrets(line: str, cwd: Path, workspace: Workspace, subject: str) -> list[Effect]:
-    """Return an effect for each file with secrets that the words of a command name."""
-    return _secrets(_words(line), cwd, workspace, subject)
+def guarded_in_command(line: str, cwd: Path, services: Services, subject: str) -> list[Effect]:
+    """Return an effect for each guarded file that the words of a command name."""
+    return _guarded(_words(line), cwd, services, subject)
 
 
-def secrets_of_values(values: JsonObject, workspace: Workspace, subject: str) -> list[Effect]:
-    """Return an effect for each file with secrets that an argument of a call names.
+def guarded_in_values(values: JsonObject, services: Services, subject: str) -> list[Effect]:
+    """Return an effect for each guarded file that an argument of a call names.
 
     Only values without blanks count, which a text for people has.
     """
     texts = [value for value in values.values() if isinstance(value, str)]
     short = [text for text in texts if len(text) < _MAX_VALUE and not re.search(r"\s", text)]
-    return _secrets(short, workspace.root, workspace, subject)
+    return _guarded(short, services.workspace.root, services, subject)
 
 
-def _secrets(words: Iterable[str], cwd: Path, workspace: Workspace, subject: str) -> list[Effect]:
+def _guarded(words: Iterable[str], cwd: Path, services: Services, subject: str) -> list[Effect]:
     found: dict[str, Effect] = {}
     for word in dict.fromkeys(words):
         for name in _expanded(word, cwd):
-            effect = _secret(name, cwd, workspace, subject)
+            effect = _effect(name, cwd, services, subject)
             if effect is not None:
                 found.setdefault(effect.value, effect)
     return list(found.values())
@@ -97,18 +100,19 @@ def _expanded(word: str, cwd: Path) -> Iterator[str]:
         yield from islice(glob.iglob(base), _MAX_EXPANDED)  # noqa: PTH207
 
 
-def _secret(name: str, cwd: Path, workspace: Workspace, subject: str) -> Effect | None:
+def _effect(name: str, cwd: Path, services: Services, subject: str) -> Effect | None:
+    workspace, rules = services.workspace, services.rules
     try:
-        if not _is_suspect(name, cwd):
+        if not _is_suspect(name, cwd, rules):
             return None
         path = workspace.resolve(name if name.startswith("~") else str(cwd / name))
         effect = workspace.effect(EffectKind.READ, path, subject, name)
     except (FileProblem, OSError, ValueError):
         return None
-    return effect if effect.sensitive else None
+    return effect if effect.sensitive or rules.keeping_from(path) is not None else None
 
 
-def _is_suspect(name: str, cwd: Path) -> bool:
+def _is_suspect(name: str, cwd: Path, rules: RuleSet) -> bool:
     """Look first at what costs little: nearly all words of commands name no secret."""
     if not name or "\n" in name:
         return False
@@ -125,5 +129,6 @@ def _is_suspect(name: str, cwd: Path) -> bool:
     if found is None:
         return False
     several = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
-    real = os.path.realpath(path)
-    return several or (real != path and bool(sensitivity(Path(real))))
+    real = Path(os.path.realpath(path))
+    by_link = str(real) != path and bool(sensitivity(real))
+    return several or by_link or rules.keeping_from(real) is not None

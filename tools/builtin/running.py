@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.builtin.command_paths import must_ask
-from tools.builtin.command_secrets import named_secrets
+from tools.builtin.command_secrets import guarded_in_command
 from tools.builtin.git_settings import reading_environment, refuse_bare_files
 from tools.builtin.kit import Services
 from tools.confinement import Sandboxing
@@ -77,7 +77,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
         # A rule that allows `make test` means the project's, not that of any other directory.
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
-    effects += named_secrets(command.line, command.cwd, workspace, call.tool.name)
+    effects += guarded_in_command(command.line, command.cwd, services, call.tool.name)
     timeout_ms, note = time_limit(services, command.timeout_ms)
     # Within walls secrets are hidden, and so are the files that keep git and rg from them.
     checked = services.rules.checked(effects[0]) if walls is None else Checked(())
