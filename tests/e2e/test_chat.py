@@ -102,6 +102,7 @@ def test_a_session_that_was_summarised_is_shown_without_what_only_the_model_read
             assert "THE SUMMARY" not in terminal.scrollback()
 
 
+@pytest.mark.row("E145")
 def test_a_tool_of_ones_own_is_offered_asked_for_and_run():
     user_config(greet="echo hello from the tool")
     with ModelServer([call("greet"), say("done")]) as server, chat(server) as terminal:

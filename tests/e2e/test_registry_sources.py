@@ -13,7 +13,8 @@ import pytest
 from agent.tokens import count_text
 from tests.support.cli import opta
 from tests.support.mcp_session import SCRIPT, entry
-from tests.support.model_server import ModelServer, say
+from tests.support.model_server import ModelServer, answer, say, scripted_call
+from tests.support.team import configure_team, write_tools
 from tools.cost import CostMeter, Form
 from tools.storage import config_dir, global_dir
 
@@ -146,3 +147,138 @@ def test_a_tool_of_a_server_costs_what_it_adds_to_the_request():
         ]  # fmt: skip
     measured = CostMeter(count_text).measure([sent], Form.OPENAI_O200K).per_tool["mcp_ok_echo"]
     assert costs("--model", "gpt-5")["mcp_ok_echo"] == measured > 0
+
+
+MARKERS = ("ran", "listed", "mine", "scanned", "written", "operated")
+CALLS = {
+    "read_file": {"path": "a.txt"},
+    "file_search": {"pattern": "a"},
+    "git": {"operation": "status"},
+    "edit_file": {"path": "a.txt", "old_string": "a", "new_string": "b"},
+    "write_file": {"path": "written", "content": "x"},
+    "file_operations": {"operation": "write", "path": "operated", "content": "x"},
+    "run_command": {"command": "touch ran"},
+    "bash_execution": {"command": "touch", "args": ["listed"]},
+    "mine": {},
+    "scan": {},
+    "mcp_ok_echo": {"text": "said"},
+}
+"""A call of every tool of the fixture, each of which leaves a trace where it is run."""
+
+
+@pytest.fixture
+def four_sources(tmp_path):
+    """Built-in tools, all on; one tool of a server, one of the team, one of the person's own."""
+    Path("a.txt").write_text("a\n")
+    tool_file(config_dir() / "tools", "mine", "touch mine; echo mine ran")
+    shared = write_tools(tmp_path / "shared", scan="touch scanned; echo scan ran")
+    configure_team(directory=str(shared))
+    path = config_dir() / "config.yml"
+    on = {name: {"enabled": True} for name in ("file_operations", "bash_execution")}
+    settings = json.loads(path.read_text()) | {"mcpServers": {"ok": entry("ok")}, "tools": on}
+    path.write_text(json.dumps(settings))
+    assert opta("team", "sync").returncode == 0
+    assert opta("team", "accept", "--yes").returncode == 0
+
+
+def send_all(*flags):
+    """Let the model call every tool at once; return the exit code and the results by tool."""
+    calls = [scripted_call(name, **arguments) for name, arguments in CALLS.items()]
+    with ModelServer([answer(calls=calls), say("done")]) as server:
+        done = opta("-p", "go", *flags, server=server)
+        results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert len(results) == len(CALLS)
+    return done.returncode, dict(zip(CALLS, results, strict=True))
+
+
+def deny(names):
+    """Let every tool be called where all else is allowed; return which were denied."""
+    rules = [word for name in names for word in ("--deny", name)]
+    _, results = send_all("--dangerously-skip-permissions", *rules)
+    return {name for name, text in results.items() if text.startswith("Permission denied")}
+
+
+def traces():
+    return {name for name in MARKERS if Path(name).exists()}
+
+
+@pytest.mark.usefixtures("four_sources")
+@pytest.mark.row("E1", "E14", "E143")
+def test_tools_of_all_sources_are_listed_with_source_and_cost_built_ins_first():
+    tool_file(config_dir() / "tools", "git", "touch hijacked")
+    listed = json.loads(opta("tools", "--connect", "--format", "json").stdout)
+    source = {tool["name"]: tool["source"] for tool in listed["tools"]}
+    assert {source[name] for name in CALLS} == {"built-in", "custom", "mcp", "teams"}
+    assert (source["mine"], source["mcp_ok_echo"], source["scan"]) == ("custom", "mcp", "teams")
+    assert source["git"] == "built-in", "a file cannot take the name"
+    assert any("git" in problem["message"] for problem in listed["problems"])
+    assert all(tool["tokens"] > 0 for tool in listed["tools"])
+    order = [tool["source"] for tool in listed["tools"]]
+    assert order == sorted(order, key=lambda name: name != "built-in")
+
+
+@pytest.mark.usefixtures("four_sources")
+@pytest.mark.row("E2", "E143")
+def test_tools_of_every_source_are_switched_and_each_counts_in_the_total():
+    opta("tools", "--connect")
+    before = json.loads(opta("tools", "--format", "json").stdout)
+    cost = {tool["name"]: tool["tokens"] for tool in before["tools"]}
+    names = ["git", "mine", "mcp_ok_echo"]
+    assert opta("tools", "disable", *names).returncode == 0
+    after = json.loads(opta("tools", "--format", "json").stdout)
+    assert before["total_tokens"] - after["total_tokens"] == sum(cost[name] for name in names)
+    with ModelServer([say("one"), say("two")]) as server:
+        opta("-p", "go", server=server)
+        assert not set(names) & set(offered(server))
+        assert opta("tools", "enable", *names).returncode == 0
+        opta("-p", "go", server=server)
+        assert set(names) <= set(offered(server))
+
+
+@pytest.mark.usefixtures("four_sources")
+@pytest.mark.row("E5", "E143", "E145", "E147")
+def test_every_tool_of_every_source_passes_the_gate():
+    commands = {"run_command", "bash_execution"}
+    assert deny(set(CALLS) - commands) == set(CALLS) - commands
+    assert traces() == {"ran", "listed"}
+    for name in traces():
+        Path(name).unlink()
+    # To deny commands denies the programs of servers, too.
+    assert deny(set(CALLS)) == set(CALLS) - {"mcp_ok_echo"}
+    assert (traces(), Path("a.txt").read_text()) == (set(), "a\n")
+
+    code, results = send_all()
+    asked = {name for name, text in results.items() if text.startswith("Permission denied")}
+    assert asked == set(CALLS) - {"read_file", "file_search", "git"}
+    assert (code, traces()) == (3, set())
+
+    code, results = send_all("--dangerously-skip-permissions")
+    assert not [text for text in results.values() if text.startswith("Permission denied")]
+    assert (code, traces()) == (0, set(MARKERS))
+    assert "mine ran" in results["mine"]
+    assert "scan ran" in results["scan"]
+    assert "said" in results["mcp_ok_echo"]
+
+
+@pytest.mark.row("E48", "E49")
+def test_a_schema_reaches_the_model_with_its_descriptions_and_only_required_arguments_are_needed():
+    parameters = {
+        "type": "object",
+        "properties": {
+            "who": {"type": "string", "description": "whom to greet"},
+            "how": {"type": "string", "description": "in which words"},
+        },
+        "required": ["who"],
+    }
+    tool = {"name": "greet", "description": "Greet", "parameters": parameters,
+            "command": 'echo "${OPTA_TOOL_ARG_HOW:-Hello}, $OPTA_TOOL_ARG_WHO"'}  # fmt: skip
+    write(config_dir() / "tools" / "greet.json", json.dumps(tool))
+    calls = [scripted_call("greet", who="Ann"), scripted_call("greet", how="Bye")]
+    with ModelServer([answer(calls=calls), say("done")]) as server:
+        opta("-p", "go", "--allow", "greet", server=server)
+        sent = server.requests[0].json["tools"]
+        done, refused = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    (schema,) = [t["function"] for t in sent if t["function"]["name"] == "greet"]
+    assert schema["parameters"] == parameters
+    assert "Hello, Ann" in done
+    assert "$.who: missing, wanted string (whom to greet); sent: how" in refused

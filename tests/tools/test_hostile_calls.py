@@ -168,6 +168,7 @@ async def test_patterns_meant_to_hang_do_not(project, pattern):
     await send(project, "file_search", json.dumps(pattern))
 
 
+@pytest.mark.row("E149")
 @pytest.mark.parametrize(("command", "outcome", "text"), [
     ("trap '' TERM; echo t; while :; do sleep 1; done", Outcome.TIMED_OUT, "t\n[timed out"),
     ("(sleep 600 | cat)", Outcome.TIMED_OUT, "[timed out"),

@@ -148,10 +148,12 @@ def test_the_given_arguments_are_left_as_they_were():
     assert arguments == {"n": "1"}
 
 
+@pytest.mark.row("E47")
 @pytest.mark.parametrize(
     ("schema", "value", "line"),
     [
         ({"type": "integer"}, "ten", '$.a: got "ten", wanted integer'),
+        ({"type": "number"}, "1,5", '$.a: got "1,5", wanted number'),
         ({"type": "string"}, 5, "$.a: got 5, wanted string"),
         ({"type": "boolean"}, "yes", '$.a: got "yes", wanted boolean'),
         ({"type": "array"}, "[1", '$.a: got "[1", wanted array'),
