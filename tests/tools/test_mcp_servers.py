@@ -13,9 +13,10 @@ import pytest
 from tests.support.mcp_session import server, session
 from tests.support.soon import SOON_S
 from tools import storage
-from tools.definition import EffectKind, Outcome, Risk, Source
+from tools.definition import EffectKind, Outcome, Risk, Scope, Source
 from tools.permissions.rules import Verdict, parse_rule
 from tools.sources.mcp.calls import prepare_call
+from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.connection import State
 from tools.sources.mcp.log import read_log
 
@@ -338,6 +339,17 @@ async def test_a_deny_rule_keeps_a_server_from_being_started(tmp_path, rule):
         assert s.servers.connections["ok"].state is State.FAILED
         assert f"denied by rule {rule} (the test)" in s.told[0]
     assert not record.exists()
+
+
+@pytest.mark.parametrize(
+    ("rule", "where"), [("read_file(.env)", ""), ("read_file(sub/.env)", "sub")]
+)
+async def test_a_deny_rule_for_a_file_holds_where_a_server_is_started(tmp_path, rule, where):
+    (tmp_path / "sub").mkdir()
+    denied = parse_rule(Verdict.DENY, rule, "the test")
+    config = ServerConfig("reader", Scope.USER, "config.yml:1", "cat", (".env",), cwd=where)
+    async with session(tmp_path, config, rules=(denied,)) as s:
+        assert f"denied by rule {rule} (the test)" in s.told[0]
 
 
 async def test_servers_start_at_the_same_time_and_a_turn_waits_for_them_only_so_long(tmp_path):

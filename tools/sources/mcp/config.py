@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -84,6 +85,10 @@ class ServerConfig:
     def host(self) -> str:
         """The host of the address; empty for a program."""
         return urlsplit(self.url).hostname or "" if self.url else ""
+
+    def directory(self, root: Path) -> Path:
+        """Return where the program runs, for a project in `root`."""
+        return root / Path(self.cwd).expanduser() if self.cwd else root
 
     @property
     def identity(self) -> str:

@@ -246,10 +246,11 @@ class McpServers:
         from tools.engine.service import Service, ServiceSpec
 
         around = self._surroundings
-        cwd = around.root / Path(config.cwd).expanduser() if config.cwd else around.root
         call, grant = self._permitted(config)
         env = {**around.child_env, **config.env}
-        return Service(grant, call, ServiceSpec(config.argv, cwd, env), log.printed)
+        return Service(
+            grant, call, ServiceSpec(config.argv, config.directory(around.root), env), log.printed
+        )
 
     def _open_address(self, config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         self._permitted(config)
@@ -257,7 +258,7 @@ class McpServers:
 
     def _permitted(self, config: ServerConfig) -> tuple[ResolvedCall, Grant]:
         """Let the gate allow the connection: deny rules hold for it. Raises ProcessStartError."""
-        call, invocation = connecting(config)
+        call, invocation = connecting(config, self._surroundings.root)
         decision = self._surroundings.gate.authorise_configured(
             call, invocation, f"configured in {config.place}"
         )
@@ -266,8 +267,8 @@ class McpServers:
         return call, decision.grant
 
 
-def connecting(config: ServerConfig) -> tuple[ResolvedCall, Invocation]:
-    """Return the start of a server as a call, which rules are matched against."""
+def connecting(config: ServerConfig, root: Path) -> tuple[ResolvedCall, Invocation]:
+    """Return the start of a server in `root` as a call, which rules are matched against."""
     import shlex
 
     tool = ToolDefinition(
@@ -280,7 +281,12 @@ def connecting(config: ServerConfig) -> tuple[ResolvedCall, Invocation]:
     target = (
         Effect(EffectKind.NETWORK, config.host, "mcp_connect")
         if config.url
-        else Effect(EffectKind.EXECUTE, shlex.join(config.argv), "mcp_connect")
+        else Effect(
+            EffectKind.EXECUTE,
+            shlex.join(config.argv),
+            "mcp_connect",
+            cwd=str(config.directory(root)),
+        )
     )
     effects = (Effect(EffectKind.SERVER, f"{config.name}/", "mcp_connect"), target)
     title = f"connect to the MCP server {config.name}"
