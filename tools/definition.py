@@ -198,6 +198,19 @@ class ResolvedCall:
         """Sha256 (hex) of the arguments a grant is given for."""
         return digest_of(self.arguments)
 
+    def made(self, number: int, tool: ToolDefinition, arguments: JsonObject) -> ResolvedCall:
+        """Return a call that this one makes while it runs."""
+        return ResolvedCall(f"{self.id}/{number}", tool, arguments)
+
+    @property
+    def outermost_id(self) -> str:
+        """The id of the call that made this one; its own where nobody did."""
+        return self.id.partition("/")[0]
+
+    def as_call(self) -> ToolCall:
+        """Return it as it would have been asked for."""
+        return ToolCall(self.id, self.tool.name, json.dumps(self.arguments))
+
 
 class EffectKind(StrEnum):
     """What a call may do to the world, as far as rules are concerned."""

@@ -105,12 +105,13 @@ class OtherTools:
 
 @record
 class _Ready:
-    """A call that may run."""
+    """A call that may run. `by_tool`: its result goes to a tool, not to the model."""
 
     call: ToolCall
     resolved: ResolvedCall
     invocation: Invocation
     grant: Grant
+    by_tool: bool = False
 
 
 class ToolExecutor:
@@ -163,22 +164,35 @@ class ToolExecutor:
         arguments = check_arguments(tool, given, builtin.aliases if builtin else {})
         return ResolvedCall(call.id, tool, arguments, background is True)
 
-    def prepare(self, resolved: ResolvedCall) -> Invocation:
-        """Let the tool say what it will do. Raises ToolError or FileProblem."""
+    def prepare(self, resolved: ResolvedCall, emit: Emit = lambda event: None) -> Invocation:
+        """Let the tool say what it will do. Raises ToolError or FileProblem.
+
+        `emit` hears of the calls that the tool makes itself.
+        """
         builtin = self._builtin(resolved.tool)
         if builtin is not None:
             return builtin.prepare(resolved, self._services)
         if isinstance(resolved.tool.action, McpAction):
             return self._services.prepare_served(resolved)
-        prepared = self._prepare_custom(resolved)
-        return self._services.in_background(prepared) if resolved.background else prepared
-
-    def _prepare_custom(self, resolved: ResolvedCall) -> Invocation:
         if isinstance(resolved.tool.action, CodeAction):
-            from tools.code.call import prepare_code
-
-            return prepare_code(resolved, self._services)
+            return self._prepare_code(resolved, emit)
         return self._prepare_plan(resolved)
+
+    def _prepare_code(self, resolved: ResolvedCall, emit: Emit) -> Invocation:
+        from tools.code.call import Surroundings, prepare_code
+
+        async def ask(inner: ResolvedCall, invocation: Invocation) -> ToolResult:
+            batch = CallBatch(self, [inner.as_call()], emit, prepared=(inner, invocation))
+            try:
+                await batch.run()
+            finally:
+                batch.close()
+            return batch.results()[0]
+
+        programs = self._hooks.programs
+        about = programs.about() if programs is not None else {}
+        around = Surroundings(self._services, ask, about.get("session_id", ""))
+        return prepare_code(resolved, around)
 
     def _prepare_plan(self, resolved: ResolvedCall) -> Invocation:
         # Only custom tools pay for the engine: an answer without a call of one is there sooner.
@@ -198,12 +212,13 @@ class ToolExecutor:
             observe=self._hooks.observe,
             isolation=self._services.isolation,
         )
-        return self._with_guarded_files(resolved, guarded(plan, root))
+        invocation = self._with_guarded_files(resolved, guarded(plan, root))
+        return self._services.in_background(invocation) if resolved.background else invocation
 
-    async def prepare_aside(self, resolved: ResolvedCall) -> Invocation:
+    async def prepare_aside(self, resolved: ResolvedCall, emit: Emit) -> Invocation:
         """Do what `prepare` does in a thread, and tell the person what came of it."""
         try:
-            return await asyncio.to_thread(self.prepare, resolved)
+            return await asyncio.to_thread(self.prepare, resolved, emit)
         finally:
             isolation = self._services.isolation
             for line in isolation.news() if isolation is not None else ():
@@ -242,7 +257,7 @@ class ToolExecutor:
             raise
         except Exception as error:
             return _failure(error)
-        note = self._hooks.note_for(_touched(ready.invocation))
+        note = "" if ready.by_tool else self._hooks.note_for(_touched(ready.invocation))
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
 
     def _with_guarded_files(self, call: ResolvedCall, plan: Invocation) -> Invocation:
@@ -258,6 +273,9 @@ class ToolExecutor:
     def _takes_background(self, tool: ToolDefinition) -> bool:
         """Tell whether `background` is for opta: not where it may be an argument of the tool's."""
         if self._services.jobs is None or self._builtin(tool) is not None:
+            return False
+        if isinstance(tool.action, CodeAction):
+            # Its program asks while it runs, which a person must be there for.
             return False
         schema = tool.parameters
         return BACKGROUND not in schema.get("properties", {}) and not schema.get(
@@ -287,11 +305,14 @@ class CallBatch:
         emit: Emit,
         *,
         by_person: bool = False,
+        prepared: tuple[ResolvedCall, Invocation] | None = None,
     ) -> None:
+        """Take calls. `prepared` is what is known already of the only one, made by a tool."""
         self._executor = executor
         self._calls = tuple(calls)
         self._emit = emit
         self._by_person = by_person
+        self._prepared = prepared
         self._results: dict[int, ToolResult] = {}
         self._started: dict[int, float] = {}
         self._output: dict[int, Excerpt] = {}
@@ -366,11 +387,14 @@ class CallBatch:
                 self._finish(position, ToolResult(NOT_RUN, Outcome.DENIED))
 
     async def _prepare(self, position: int) -> Invocation | ToolResult:
+        if self._prepared is not None:
+            self._resolved[position], invocation = self._prepared
+            return invocation
         try:
             if position not in self._resolved:
                 self._resolved[position] = self._executor.resolve(self._calls[position])
             # Preparing reads files (for a diff, say): not on the loop that draws the screen.
-            return await self._executor.prepare_aside(self._resolved[position])
+            return await self._executor.prepare_aside(self._resolved[position], self._emit)
         except Exception as error:
             return _failure(error)
 
@@ -392,7 +416,8 @@ class CallBatch:
         if decision.grant is None:
             text = refusal(decision, invocation)
             return ToolResult(text, Outcome.DENIED, stop_turn=decision.stop_turn)
-        return _Ready(call, self._resolved[position], invocation, decision.grant)
+        by_tool = self._prepared is not None
+        return _Ready(call, self._resolved[position], invocation, decision.grant, by_tool)
 
     async def _decide(self, resolved: ResolvedCall, invocation: Invocation) -> Decision:
         if self._by_person and not _reads_secrets(invocation):

@@ -66,8 +66,8 @@ class DocumentError(Exception):
 class Document:
     """What was read: `data` holds only None, bool, int, float, str, list and dict.
 
-    `repeated` maps keys that are there twice to the line of the first; the last one counts. `blocks`
-    maps keys of literal texts (`|`) to the line of the file in which the text begins.
+    `repeated` maps keys that are there twice to the line of the first; the last one counts.
+    `blocks` maps keys of literal texts (`|`) to the line in which the text begins.
     """
 
     path: Path

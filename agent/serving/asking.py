@@ -50,10 +50,11 @@ class ClientApprover:
 
     async def ask(self, request: PermissionRequest) -> Answer | None:
         """Return the answer, None where nobody can be asked."""
-        ask = self.clients.get(request.call.id)
+        call_id = request.call.outermost_id
+        ask = self.clients.get(call_id)
         reply = await ask(question_for(request)) if ask is not None else None
         if reply is None:
-            self.unanswered[request.call.id] = request
+            self.unanswered[call_id] = request
             return None
         return answer_in(request, reply)
 

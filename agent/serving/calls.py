@@ -169,7 +169,7 @@ class ServedCalls:
         call = served.call
 
         def emit(event: CallEvent) -> None:
-            if isinstance(event, CallFinished):
+            if isinstance(event, CallFinished) and event.call is call:
                 # A history has the message with a call before its result: calls that overlap
                 # are in it in the order of their ends.
                 self._chat.emit(AssistantFinished(AssistantMessage("", (call,))))

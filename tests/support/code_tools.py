@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import replace
 
 import yaml
 
@@ -40,6 +41,13 @@ class CodeProject(Project):
     def limit(self, timeout_ms):
         """Cap the time of every call, as the setting maxExecutionTime does."""
         self.registry._settings = ToolSettings({}, max_execution_ms=timeout_ms)
+
+    def path(self, directory):
+        """Put a directory of programs first on PATH."""
+        services = self.executor._services
+        env = dict(services.child_env)
+        env["PATH"] = f"{directory}:{env['PATH']}"
+        self.executor._services = replace(services, child_env=env)
 
     async def value(self, name, /, **arguments):
         """Call a tool that returns JSON, and return that."""

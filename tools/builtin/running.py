@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,9 +59,16 @@ class Command:
     all_live: bool = False
 
 
-def running(call: ResolvedCall, services: Services, command: Command) -> Invocation:
+def running(
+    call: ResolvedCall,
+    services: Services,
+    command: Command,
+    observe: Callable[[ProcessResult], None] = lambda process: None,
+) -> Invocation:
     """Prepare a process that may do anything its walls let it, so that rules, a person or those
-    walls must allow it. Raises ToolError where the settings ask for walls that there are not.
+    walls must allow it. `observe` is told how it ended.
+
+    Raises ToolError where the settings ask for walls that there are not.
     """
     workspace = services.workspace
     isolation = services.isolation
@@ -94,6 +101,7 @@ def running(call: ResolvedCall, services: Services, command: Command) -> Invocat
             )
         except (ProcessStartError, StorageError) as error:
             raise ToolError(str(error)) from error
+        observe(process)
         result = result_of(process, timeout_ms, note)
         if result.success or walls is None:
             return result

@@ -1,6 +1,36 @@
 // Runs the program of one call. opta sends the call over the channel, a socket that the runtime
 // knows from NODE_CHANNEL_FD; standard output is left to the program.
 
+const waiting = new Map();
+let asked = 0;
+
+function ask(method, ...params) {
+  return new Promise((resolve, reject) => {
+    waiting.set(++asked, { resolve, reject });
+    process.send({ type: "ask", id: asked, method, params });
+  });
+}
+
+function settle({ id, value, error }) {
+  const { resolve, reject } = waiting.get(id);
+  waiting.delete(id);
+  if (error === undefined) resolve(value);
+  else reject(new Error(error));
+}
+
+const platform = {
+  fs: {
+    readFile: (path, encoding) => ask("fs.readFile", path, encoding?.encoding ?? encoding),
+    writeFile: (path, content) => ask("fs.writeFile", path, content),
+    exists: (path) => ask("fs.exists", path),
+    readdir: (path) => ask("fs.readdir", path),
+    glob: (pattern, path) => ask("fs.glob", pattern, path ?? "."),
+  },
+  executor: {
+    execute: (command, args, options) => ask("executor.execute", command, args, options),
+  },
+};
+
 const print = (stream, level) => (message) => stream.call(console, `[${level}] ${message}`);
 const logger = {
   info: print(console.log, "INFO"),
@@ -21,7 +51,7 @@ async function run({ program, args, context }) {
   let value;
   try {
     const execute = entry(await import(program));
-    value = await execute(args, { ...context, logger });
+    value = await execute(args, { ...context, platform, logger });
   } catch (error) {
     // A place in the code that does not parse is told by node only where nobody catches it.
     if (error instanceof SyntaxError && !String(error.stack).includes(program)) throw error;
@@ -40,8 +70,9 @@ function described(error) {
 }
 
 process.on("disconnect", () => process.exit(1));
-process.once("message", async (call) => {
-  const answer = await run(call);
+process.on("message", async (message) => {
+  if (message.id !== undefined) return settle(message);
+  const answer = await run(message);
   process.send(answer, () => process.exit(0));
 });
 process.send({ type: "ready" });

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tools import storage
 from tools.actions import CodeAction
@@ -18,9 +18,11 @@ from tools.builtin.kit import Services
 from tools.builtin.running import time_limit, title_of
 from tools.code import runtimes
 from tools.code.channel import Channel, ChannelError
+from tools.code.ending import Ending, as_text
 from tools.code.host import Host
 from tools.code.program import MAIN, Program
 from tools.code.runtimes import Runtime
+from tools.code.serving import Ask, Refused, Serving
 from tools.confinement import Confinement, Level
 from tools.definition import (
     Effect,
@@ -35,27 +37,45 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.isolation.choice import Demands
-from tools.engine.output import bounded_text, for_model, live
+from tools.engine.output import live
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
+from tools.engine.run import IN_ORDER
+from tools.formats.mimir import DEFAULT_TIMEOUT_MS
 from tools.permissions.grant import Grant
 from tools.record import record
 
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DRAINED_S = 1.0
+"""How long frames are still read after the program ended."""
+
+_LEAVES_S = 2.0
+"""How long a program that has given its result may take to end."""
+
 _RESERVED_BYTES = 768 * 1024 * 1024
 """What JavaScript runtimes reserve and count as data without ever using it."""
 
 
-def prepare_code(call: ResolvedCall, services: Services) -> Invocation:
+@record
+class Surroundings:
+    """What a program runs in: `ask` takes what it asks for, `session_id` names the conversation."""
+
+    services: Services
+    ask: Ask
+    session_id: str = ""
+
+
+def prepare_code(call: ResolvedCall, around: Surroundings) -> Invocation:
     """Return what a call of a code tool will do. Raises ToolError where nothing can run it."""
+    services = around.services
     runtime, walls = _choose(call, services)
-    timeout_ms, note = time_limit(services, call.tool.limits.timeout_ms or 0)
-    running = _Running(call, services, runtime, timeout_ms)
+    timeout_ms, note = time_limit(services, call.tool.limits.timeout_ms or DEFAULT_TIMEOUT_MS)
+    running = _Running(call, around, runtime, timeout_ms)
     return Invocation(
         title=title_of(f"{call.tool.name} {_brief(call.arguments)}".strip()),
         effects=(Effect(EffectKind.PROGRAM, call.tool.name, call.tool.name, inside=True),),
         preview=TextDisplay(_shown(call, services, runtime, walls, note)),
         run=running.run,
+        exclusive=IN_ORDER,
         confinement=walls,
     )
 
@@ -84,7 +104,7 @@ class _Running:
     """One call, from its grant to its result."""
 
     call: ResolvedCall
-    services: Services
+    around: Surroundings
     runtime: Runtime
     timeout_ms: int
 
@@ -96,37 +116,69 @@ class _Running:
             channel = Channel()
         except (storage.StorageError, OSError) as error:
             raise ToolError(f"The call cannot be set up: {error} Nothing was done.") from error
-        serving = asyncio.create_task(self._host(program).serve(channel))
+        ending = Ending(program, self.timeout_ms, self._services.masker)
         try:
-            process = await run_process(
-                grant, self.call, self._spec(program, channel), live(progress),
-                self.services.masker.streams(),
-            )  # fmt: skip
-            channel.hang_up()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_DRAINED_S):
-                    await asyncio.wait([serving])
-            return self._result(program, process, serving)
+            answer, process = await self._answer(grant, program, channel, progress)
+        except Refused as error:
+            return replace(error.result, outcome=Outcome.DENIED)
+        except ChannelError as error:
+            return ending.failed(f"it {error}")
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
+        return ending.result(answer, process)
+
+    async def _answer(
+        self, grant: Grant, program: Program, channel: Channel, progress: Progress
+    ) -> tuple[JsonObject | None, ProcessResult | None]:
+        """Return the last frame, None where there is none, and how the process ended by itself.
+
+        Raises Refused, ChannelError, ProcessStartError.
+        """
+        serving = self._serving(program)
+        talk = asyncio.create_task(serving.run(channel))
+        spec = self._spec(program, channel, serving.waited_s)
+        streams = self._services.masker.streams()
+        process = asyncio.create_task(run_process(grant, self.call, spec, live(progress), streams))
+        try:
+            await asyncio.wait((talk, process), return_when=asyncio.FIRST_COMPLETED)
+            if process.done():
+                channel.hang_up()
+                ended = process.result()
+                await asyncio.wait((talk,), timeout=_DRAINED_S)
+                return talk.result() if talk.done() else None, ended
+            answer = talk.result()
+            await asyncio.wait((process,), timeout=None if answer is None else _LEAVES_S)
+            return answer, process.result() if process.done() else None
         finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            for task in (talk, process):
+                task.cancel()
+            await asyncio.gather(talk, process, return_exceptions=True)
             channel.close()
+
+    @property
+    def _services(self) -> Services:
+        return self.around.services
 
     def _file(self) -> str:
         path = self.call.tool.origin.path
-        return self.services.workspace.shown(path) if path is not None else self.call.tool.name
+        return self._services.workspace.shown(path) if path is not None else self.call.tool.name
 
-    def _host(self, program: Program) -> Host:
-        directory = str(self.services.workspace.root)
-        return Host({
-            "program": program.path.as_uri(),
-            "args": self.call.arguments,
-            "context": {"config": {"workingDirectory": directory}},
-        })  # fmt: skip
+    def _serving(self, program: Program) -> Serving:
+        action = self.call.tool.action
+        assert isinstance(action, CodeAction)
+        directory = str(self._services.workspace.root)
+        context: JsonObject = {"config": {"workingDirectory": directory}}
+        if self.around.session_id:
+            context["conversation"] = {
+                "id": self.around.session_id, "workingDirectory": directory,
+            }  # fmt: skip
+        start = {"program": program.path.as_uri(), "args": self.call.arguments, "context": context}
+        host = Host(self.call, self._services, action.allowlist)
+        return Serving(start, host, self.around.ask)
 
-    def _spec(self, program: Program, channel: Channel) -> ProcessSpec:
+    def _spec(
+        self, program: Program, channel: Channel, not_counted_s: Callable[[], float]
+    ) -> ProcessSpec:
         memory = self.call.tool.limits.max_memory_bytes
         return ProcessSpec(
             self.runtime.argv(MAIN, program.path, memory),
@@ -138,6 +190,7 @@ class _Running:
             descriptors=(channel.descriptor,),
             max_memory_bytes=_data_limit(memory),
             reads=(MAIN, program.path),
+            not_counted_s=not_counted_s,
         )
 
     def _environment(self, channel: Channel) -> Mapping[str, str]:
@@ -153,60 +206,6 @@ class _Running:
             env |= {"DENO_DIR": str(cache), "DENO_NO_UPDATE_CHECK": "1"}
         return env
 
-    def _result(
-        self, program: Program, process: ProcessResult, serving: asyncio.Task[JsonObject | None]
-    ) -> ToolResult:
-        failure = serving.exception() if serving.done() else None
-        answer = serving.result() if serving.done() and failure is None else None
-        if answer is not None and answer["type"] == "returned":
-            return _returned(answer.get("json"))
-        printed = for_model(process.stdout)
-        if failure is not None and not isinstance(failure, ChannelError):
-            raise failure
-        lines = [self._reason(program, process, answer, failure, printed.text), printed.text]
-        outcome = Outcome.TIMED_OUT if answer is None and process.timed_out else Outcome.ERROR
-        text = "\n".join(line.rstrip("\n") for line in lines if line)
-        return ToolResult(self.services.masker.text(text), outcome, full_output=printed.full_output)
-
-    def _reason(
-        self, program: Program, process: ProcessResult, answer: JsonObject | None,
-        failure: ChannelError | None, printed: str,
-    ) -> str:  # fmt: skip
-        """Say why there is no result (E58, E64)."""
-        if answer is not None and answer["type"] == "threw":
-            message = str(answer.get("message"))
-            place = program.place(f"{answer.get('trace')}\n{message}")
-            return f"{place}: {message}" if place else message
-        if answer is not None:
-            return f"Tool execution failed: {answer.get('message')}"
-        if failure is not None:
-            return f"Tool execution failed: it {failure}"
-        if process.timed_out:
-            return f"[timed out after {self.timeout_ms} ms; the program was ended]"
-        place = program.place(printed)
-        ended = f"signal {process.signal_name}" if process.signal else f"code {process.exit_code}"
-        reason = f"Tool execution failed: the program ended without a result ({ended})"
-        return f"{place}: {reason}" if place else reason
-
-
-def _returned(text: object) -> ToolResult:
-    """Return what the program returned as the result; an object may be a whole result (E12)."""
-    value = json.loads(text) if isinstance(text, str) else None
-    outcome = Outcome.OK
-    if isinstance(value, dict) and isinstance(value.get("success"), bool) and "output" in value:
-        if not value["success"]:
-            outcome = Outcome.ERROR
-        error = value.get("error")
-        value = "\n".join(_as_text(part) for part in (value["output"], error) if part)
-    clipped = bounded_text(_as_text(value))
-    return ToolResult(clipped.text or "(no output)", outcome, full_output=clipped.full_output)
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
-
 
 def _data_limit(wanted_bytes: int | None) -> int | None:
     """Return the limit to ask for: what runtimes reserve comes on top where only data counts."""
@@ -219,7 +218,7 @@ def _data_limit(wanted_bytes: int | None) -> int | None:
 
 
 def _brief(arguments: JsonObject) -> str:
-    return " ".join(f"{name}={_as_text(value)}" for name, value in arguments.items())
+    return " ".join(f"{name}={as_text(value)}" for name, value in arguments.items())
 
 
 def _shown(

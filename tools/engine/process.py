@@ -50,6 +50,7 @@ GRACE_S = 0.2
 
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 _AFTER_KILL_S = 1.0
+_LEAST_WAIT_S = 0.02
 _POLL_S = 0.001
 _LOOK_CLOSER_S = 0.001
 _LAST_CHUNKS = 16
@@ -64,7 +65,7 @@ class ProcessSpec:
     numbers; they stay the caller's to close. `terminal` lends the process opta's own terminal
     instead of `stdin`; with `pass_output` its output goes where opta's goes, and is not captured.
     `max_memory_bytes` is a limit as far as the machine has one; `reads` are files of opta's own
-    that the process reads.
+    that the process reads. `not_counted_s` tells how many seconds do not count until now.
     """
 
     argv: tuple[str, ...]
@@ -79,6 +80,7 @@ class ProcessSpec:
     pass_output: bool = False
     max_memory_bytes: int | None = None
     reads: tuple[Path, ...] = ()
+    not_counted_s: Callable[[], float] = lambda: 0.0
 
 
 class StreamFilter(Protocol):
@@ -190,7 +192,7 @@ class _Run:
 
     async def finish(self) -> bool:
         """Wait for the end, making it come at the deadline. True when it had to be made."""
-        timed_out = not await _within(self._spec.timeout_ms / 1000, self._ended)
+        timed_out = not await self._ends_in_time()
         if timed_out:
             self._group.terminate()
             if not await _within(KILL_AFTER_S, self._ended):
@@ -210,6 +212,15 @@ class _Run:
         if self._failure is not None:
             raise self._failure
         return timed_out
+
+    async def _ends_in_time(self) -> bool:
+        while not self._ended.is_set():
+            limit_s = self._spec.timeout_ms / 1000 + self._spec.not_counted_s()
+            left_s = limit_s - (time.monotonic() - self._started)
+            if left_s <= 0:
+                return False
+            await _within(max(left_s, _LEAST_WAIT_S), self._ended)
+        return True
 
     def abandon(self) -> None:
         """End the group in the background and forget its output."""

@@ -1,0 +1,78 @@
+"""What the model is told of a program's end: its result, or why there is none."""
+
+from __future__ import annotations
+
+import json
+
+from tools.code.program import Program
+from tools.definition import JsonObject, Outcome, ToolResult
+from tools.engine.masking import Masker
+from tools.engine.output import bounded_text, for_model
+from tools.engine.process import ProcessResult
+from tools.record import record
+
+
+@record
+class Ending:
+    """Makes the result of a call of `program`, which had `timeout_ms`."""
+
+    program: Program
+    timeout_ms: int
+    masker: Masker
+
+    def result(self, answer: JsonObject | None, process: ProcessResult | None) -> ToolResult:
+        """Return the result for the last frame, and for how the process ended, if it did."""
+        if answer is not None and answer["type"] == "returned":
+            return self._returned(answer.get("json"))
+        if answer is not None and answer["type"] == "threw":
+            message = str(answer.get("message"))
+            place = self.program.place(f"{answer.get('trace')}\n{message}")
+            return self._told(f"{place}: {message}" if place else message, process)
+        if answer is not None:
+            return self.failed(str(answer.get("message")), process)
+        if process is not None and process.timed_out:
+            text = f"[timed out after {self.timeout_ms} ms; the program was ended]"
+            return self._told(text, process, Outcome.TIMED_OUT)
+        return self.failed(f"the program ended without a result{_code(process)}", process)
+
+    def failed(self, reason: str, process: ProcessResult | None = None) -> ToolResult:
+        """Return the result of a program that gave none that can be used (E58)."""
+        place = "" if process is None else self.program.place(for_model(process.stdout).text)
+        text = f"Tool execution failed: {reason}"
+        return self._told(f"{place}: {text}" if place else text, process)
+
+    def _told(
+        self, text: str, process: ProcessResult | None, outcome: Outcome = Outcome.ERROR
+    ) -> ToolResult:
+        """Return a failure, with what the program printed (E64)."""
+        if process is None:
+            return ToolResult(self.masker.text(text), outcome)
+        printed = for_model(process.stdout)
+        text = "\n".join(filter(None, (text, printed.text.rstrip("\n"))))
+        return ToolResult(self.masker.text(text), outcome, full_output=printed.full_output)
+
+    def _returned(self, text: object) -> ToolResult:
+        """Return what the program returned; an object may be a whole result (E12)."""
+        value = json.loads(text) if isinstance(text, str) else None
+        outcome = Outcome.OK
+        if isinstance(value, dict) and isinstance(value.get("success"), bool) and "output" in value:
+            outcome = Outcome.OK if value["success"] else Outcome.ERROR
+            parts = (value["output"], value.get("error"))
+            value = "\n".join(as_text(part) for part in parts if part)
+        clipped = bounded_text(self.masker.text(as_text(value)))
+        return ToolResult(clipped.text or "(no output)", outcome, full_output=clipped.full_output)
+
+
+def as_text(value: object) -> str:
+    """Return a JSON value as text for the model: text as it is, null as nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _code(process: ProcessResult | None) -> str:
+    if process is None:
+        return ""
+    if process.signal is not None:
+        return f" (signal {process.signal_name})"
+    return f" (code {process.exit_code})"
