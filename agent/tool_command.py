@@ -129,6 +129,7 @@ def _edit(text: str, editor: str) -> str:
 
 
 def _export(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 

@@ -320,8 +320,10 @@ def test_export_writes_a_file_and_then_prints_nothing(stocked):
     ran = stocked("tool export weather-lookup --format json --output w.json")
     assert (ran.code, ran.out) == (0, "")
     assert json.loads(Path("w.json").read_text())["name"] == "weather-lookup"
-    ran = stocked("tool export weather-lookup --output no/such/w.yaml")
-    assert (ran.code, "no/such/w.yaml" in ran.err) == (1, True)
+    assert stocked("tool export weather-lookup --output new/one/w.yaml").code == 0
+    assert Path("new/one/w.yaml").read_text() == WEATHER
+    ran = stocked("tool export weather-lookup --output w.json/w.yaml")
+    assert (ran.code, "w.json/w.yaml" in ran.err) == (1, True)
 
 
 @pytest.mark.row("C226", "C230", "C286")
