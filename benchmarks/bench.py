@@ -74,19 +74,18 @@ class Bench:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the result; `target` is for opta, in the same unit."""
+    """One line of the result; `target` is for opta, in the same unit, None where there is none."""
 
     name: str
     unit: str
     floor: float | None
     opta: float
-    target: float
+    target: float | None = None
 
     def __str__(self) -> str:
         floor = f"{self.floor:9.2f}" if self.floor is not None else " " * 9
         ratio = f"{self.opta / self.floor:6.2f}x" if self.floor else " " * 7
-        verdict = "ok" if self.opta <= self.target else "MISSED"
-        return (
-            f"{self.name:<34} {floor} {self.opta:9.2f} {ratio}  <= {self.target:<8.2f} "
-            f"{self.unit:<7} {verdict}"
-        )
+        line = f"{self.name:<34} {floor} {self.opta:9.2f} {ratio} {self.unit:<7}"
+        if self.target is None:
+            return line
+        return f"{line} <= {self.target:<8.2f} {'ok' if self.opta <= self.target else 'MISSED'}"

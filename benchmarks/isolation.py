@@ -1,20 +1,19 @@
-"""What walls cost a command: `python -m benchmarks.isolation [--runs 40]`.
+"""What walls cost a command.
 
 The same command runs as a process (the floor) and behind each sandbox of this machine, in turn, in
-one process of opta; figures are medians. The first sandboxed command of a process also pays for
-trying the sandbox, which is shown apart.
+one process of opta. The first sandboxed command of a process also pays for trying the sandbox,
+which is shown apart.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.bench import Bench, Figure
 from tests.support.calls import make_call
 from tools.confinement import Confinement, IsolationSettings, Sandboxing
 from tools.engine.environment import child_environment
@@ -39,9 +38,10 @@ async def once(root: Path, walls: Confinement | None) -> float:
     return elapsed
 
 
-async def measure(root: Path, runs: int) -> None:
-    """Measure everything in turn and print it."""
-    ways: dict[str, Confinement | None] = {"process (the floor)": None}
+async def _measured(root: Path, runs: int) -> list[Figure]:
+    """Measure every way in turn."""
+    ways: dict[str, Confinement | None] = {"process": None}
+    trying: dict[str, float] = {}
     for backend in BACKENDS:
         isolation = Isolation(root, survey, IsolationSettings(Sandboxing.AUTO, backend))
         started = time.perf_counter()
@@ -49,33 +49,28 @@ async def measure(root: Path, runs: int) -> None:
         if walls is None:
             print(isolation.news()[0])
             continue
-        print(f"{'trying ' + backend:<28} {(time.perf_counter() - started) * 1000:8.1f} ms, once")
-        ways[f"sandbox ({backend})"] = walls
+        trying[backend] = (time.perf_counter() - started) * 1000
+        ways[backend] = walls
     took: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs):
         for name, walls in ways.items():
             took[name].append(await once(root, walls))
-    floor = median(took["process (the floor)"])
-    for name, times in took.items():
-        added = median(times) - floor
-        verdict = f"<= {TARGET_MS} ms  {'ok' if added <= TARGET_MS else 'MISSED'}"
-        print(f"{name:<28} {median(times):8.1f} ms  adds {added:5.1f}  {verdict}")
+    floor = median(took["process"])
+    figures = []
+    for backend, once_ms in trying.items():
+        name = f"a command behind {backend}"
+        figures += [
+            Figure(name, "ms", floor, median(took[backend]), floor + TARGET_MS),
+            Figure(f"trying {backend}, once", "ms", floor, once_ms),
+        ]
+    return figures
 
 
-def main() -> None:
-    """Make a workspace of many files and measure in it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory).resolve() / "work"
-        for number in range(FILES):
-            file = root / f"package{number % 40}" / f"file{number}.py"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch()
-        (root / ".git" / "hooks").mkdir(parents=True)
-        asyncio.run(measure(root, arguments.runs))
-
-
-if __name__ == "__main__":
-    main()
+def sandbox(bench: Bench) -> list[Figure]:
+    root = bench.directory / "sandboxed"
+    for number in range(FILES):
+        file = root / f"package{number % 40}" / f"file{number}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (root / ".git" / "hooks").mkdir(parents=True)
+    return asyncio.run(_measured(root, 8 * bench.runs))

@@ -1,4 +1,4 @@
-"""How long a verdict takes: `python -m benchmarks.permissions`.
+"""How long a verdict takes, with 3,000 rules where nothing else is said.
 
 The floor is what the answer cannot do without: parsing the text with tree-sitter and visiting every
 node. Both are measured in the same run, each as the best of several.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bench import Bench, Figure
 from tools.actions import BuiltinAction
 from tools.definition import (
     Effect,
@@ -33,11 +34,11 @@ SHORT = (
     '; echo "that was it"'
 )[:200]
 LONG = {
-    "10,000 characters of `ls;`": "ls;" * 3333,
-    "10,000 characters of `cat N;`": "".join(f"cat {n};" for n in range(1050)),
-    "10,000 characters of words": "echo " + "a " * 4997,
-    "10,000 characters of quotes": "echo 'x' \"y\";" * 770,
-    "10,000 characters of git": "git x; " * 1428,
+    "10,000 of `ls;`": "ls;" * 3333,
+    "10,000 of `cat N;`": "".join(f"cat {n};" for n in range(1050)),
+    "10,000 of words": "echo " + "a " * 4997,
+    "10,000 of quotes": "echo 'x' \"y\";" * 770,
+    "10,000 of git": "git x; " * 1428,
     "10,000 open brackets": "$(" * 5000,
 }
 CALL = ResolvedCall(
@@ -50,15 +51,13 @@ CALL = ResolvedCall(
 )  # fmt: skip
 
 
-def main() -> None:
-    """Print a line per case: floor, verdict, the ratio, and the target in ms."""
-    few = rules(3)
+def verdict(bench: Bench) -> list[Figure]:
     many = rules(1000)
-    print(f"{'':<36}{'floor':>9}{'verdict':>9}{'ratio':>8}   target (ms)")
-    show("200 characters, 9 rules", SHORT, few, 1.0)
-    show("200 characters, 3,000 rules", SHORT, many, 1.0)
-    for name, line in LONG.items():
-        show(f"{name}, 3,000 rules"[:36], line, many, 50.0)
+    return [
+        _figure("verdict, 200 characters, 9 rules", SHORT, rules(3), 1.0),
+        _figure("verdict, 200 characters, 3,000", SHORT, many, 1.0),
+        *(_figure(f"verdict, {name}", line, many, 50.0) for name, line in LONG.items()),
+    ]
 
 
 def rules(number: int) -> RuleSet:
@@ -72,8 +71,7 @@ def rules(number: int) -> RuleSet:
     return RuleSet(found, ROOT)
 
 
-def show(name: str, line: str, rule_set: RuleSet, target_ms: float) -> None:
-    """Measure one case and print it."""
+def _figure(name: str, line: str, rule_set: RuleSet, target_ms: float) -> Figure:
     invocation = Invocation(
         line,
         (Effect(EffectKind.EXECUTE, line, "run_command", cwd=str(ROOT)),),
@@ -85,10 +83,7 @@ def show(name: str, line: str, rule_set: RuleSet, target_ms: float) -> None:
         read_commands.cache_clear()
         rule_set.judge(CALL, invocation)
 
-    floor, verdict = best(lambda: parse(line.encode())), best(judge)
-    said = "ok" if verdict <= target_ms else "MISSED"
-    ratio = verdict / floor
-    print(f"{name:<36}{floor:9.2f}{verdict:9.2f}{ratio:7.1f}x   <= {target_ms:<6g}{said}")
+    return Figure(name, "ms", best(lambda: parse(line.encode())), best(judge), target_ms)
 
 
 def parse(data: bytes) -> None:
@@ -112,7 +107,3 @@ def best(action: Callable[[], None], runs: int = 9) -> float:
 
 async def _run(grant: Any, progress: Any) -> Any:
     raise AssertionError("only judged, never run")
-
-
-if __name__ == "__main__":
-    main()

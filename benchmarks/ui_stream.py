@@ -1,4 +1,4 @@
-"""What streaming an answer into the terminal costs: `python benchmarks/ui_stream.py [deltas]`.
+"""What streaming an answer into the terminal costs.
 
 A real chat runs in a pseudo terminal of 120x40 and is sent pieces of four characters at 200 a
 second, while keys are pressed. The floor is a bare program that writes the pieces and echoes keys.
@@ -6,7 +6,6 @@ second, while keys are pressed. The floor is a bare program that writes the piec
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import pty
@@ -21,8 +20,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.bench import Bench, Figure
+
 ROOT = Path(__file__).resolve().parent.parent
 HARNESS = ROOT / "tests" / "ui" / "harness.py"
+DELTAS = 2000
 KEY, BACKSPACE = b"Q", b"\x7f"
 KEY_EVERY_S = 0.1
 FLOOR = """
@@ -121,18 +123,12 @@ def measure_floor(deltas: int) -> Measured:
     return Session([sys.executable, "-c", program], dict(os.environ)).type_until_end()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("deltas", type=int, nargs="?", default=5000)
-    deltas = parser.parse_args().deltas
-    for name, measured in (("floor", measure_floor(deltas)), ("opta", measure_chat(deltas))):
-        print(
-            f"{name:6} CPU {measured.cpu_s:5.2f} s   {measured.written / deltas:6.1f} bytes a delta"
-            f"   key echo p50 {1000 * statistics.median(measured.echoes):5.2f} ms"
-            f"   p95 {measured.echo_p95_ms:5.2f} ms   ({len(measured.echoes)} keys)"
-        )
-    print(f"first paint {1000 * measured.first_paint_s:.0f} ms after start")
-
-
-if __name__ == "__main__":
-    main()
+def uistream(bench: Bench) -> list[Figure]:
+    floor, opta = measure_floor(DELTAS), measure_chat(DELTAS)
+    cpu = [1_000_000 * each.cpu_s / DELTAS for each in (floor, opta)]
+    return [
+        Figure("a streamed piece, CPU", "us", *cpu, 1000),
+        Figure("a streamed piece, written", "bytes", floor.written / DELTAS,
+               opta.written / DELTAS),
+        Figure("echo of a key while streaming, p95", "ms", floor.echo_p95_ms, opta.echo_p95_ms, 50),
+    ]  # fmt: skip

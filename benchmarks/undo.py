@@ -1,22 +1,20 @@
 """What looking at the files costs before a call that may change some.
 
-`python -m benchmarks.undo [FILES ...]`; the floor asks for the status of each file, nothing else.
-The first look of all reads every file, and is shown apart; figures are medians of the later ones.
+The floor asks for the status of each file, nothing else. The first look of all reads and keeps
+every file; its floor reads them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from unittest import mock
 
 from agent.undo import FileHistory
+from benchmarks.bench import Bench, Figure
 from tests.support.calls import make_invocation, runs
 from tools.files.workspace import Workspace
 from tools.permissions.gate import PermissionGate
@@ -43,6 +41,14 @@ def floor(root: Path) -> float:
     return (time.perf_counter() - started) * 1000
 
 
+def read_all(root: Path) -> float:
+    """Return the ms that reading each file takes."""
+    started = time.perf_counter()
+    for path in root.rglob("*.py"):
+        path.read_bytes()
+    return (time.perf_counter() - started) * 1000
+
+
 async def looks(root: Path) -> list[float]:
     """Return the ms of the look before the first call of each of several turns."""
     history = FileHistory(Workspace(root), PermissionGate(RuleSet((), root), None))
@@ -59,28 +65,17 @@ async def looks(root: Path) -> list[float]:
     return taken
 
 
-def figures(counts: list[int]) -> Iterator[str]:
-    """Measure trees of so many files and yield a line for each."""
-    for count in counts:
-        with tempfile.TemporaryDirectory() as directory:
-            base = Path(directory).resolve()
-            write_tree(base / "project", count)
-            with mock.patch.dict(os.environ, XDG_STATE_HOME=str(base / "state")):
-                first, *later = asyncio.run(looks(base / "project"))
-            least = median(floor(base / "project") for _ in range(TURNS))
-            kept = sum(file.stat().st_size for file in (base / "state").rglob("*.sqlite"))
-            taken, target = median(later), TARGETS_MS.get(count)
-            verdict = "" if target is None else f"<= {target} ms  {_word(taken <= target)}"
-            yield (
-                f"{count:>7,} files  floor {least:7.1f} ms  look {taken:7.1f} ms  "
-                f"{taken / least:4.1f}x  {verdict}  (first {first:,.0f} ms, kept {kept:,} bytes)"
-            )
-
-
-def _word(met: bool) -> str:
-    return "ok" if met else "MISSED"
-
-
-if __name__ == "__main__":
-    for line in figures([int(word) for word in sys.argv[1:]] or list(TARGETS_MS)):
-        print(line, flush=True)
+def undo(bench: Bench) -> list[Figure]:
+    figures = []
+    for count, target in TARGETS_MS.items():
+        base = bench.directory / f"undo-{count}"
+        write_tree(base / "project", count)
+        with mock.patch.dict(os.environ, XDG_STATE_HOME=str(base / "state")):
+            first, *later = asyncio.run(looks(base / "project"))
+        least = median(floor(base / "project") for _ in range(TURNS))
+        read = median(read_all(base / "project") for _ in range(bench.runs))
+        figures += [
+            Figure(f"undo, a look at {count:,} files", "ms", least, median(later), target),
+            Figure("undo, the first look of all", "ms", read, first),
+        ]
+    return figures
