@@ -16,6 +16,7 @@ from agent.events import (
     Event,
     Level,
     Notice,
+    Rewound,
     ToolsLoaded,
     TurnEnd,
     TurnFinished,
@@ -171,7 +172,9 @@ class Chat:
         try:
             model = self._client()
         except ModelError as error:
-            return self._not_sent(error)
+            self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
+            self.last_outcome = replace(failed(error), unusable=True)
+            return self.last_outcome
         self._parts.context.tell_jobs(self.jobs.take_news())
         context, images = await self._parts.context.take(
             text if typed is None else typed,
@@ -238,6 +241,12 @@ class Chat:
         done = await compactor.compact(self.conversation, wishes)
         return "" if done else "There is nothing to summarise yet."
 
+    def rewind(self, position: int) -> None:
+        """Forget the message at `position` of the history, and what followed it."""
+        self.conversation.rewind(position)
+        self._parts.context.rewound()
+        self.emit(Rewound(position))
+
     def resume(self, identity: str) -> str:
         """Go on with another session and show what was said in it; see `open_session`."""
         told = self.open_session(identity)
@@ -290,11 +299,6 @@ class Chat:
         if self._model is None:
             self._model = self._parts.make_model(self.model_name)
         return self._model
-
-    def _not_sent(self, error: ModelError) -> TurnOutcome:
-        self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
-        self.last_outcome = replace(failed(error), unusable=True)
-        return self.last_outcome
 
 
 def start_sources(chat: Chat) -> None:

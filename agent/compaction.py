@@ -24,6 +24,8 @@ from tools.record import record
 
 RESERVE_TOKENS = 16_000
 KEEP_RECENT_TOKENS = 20_000
+SUMMARY = "<summary>"
+"""What a summary begins with in the context of a message."""
 RESULT_CHARACTERS = (2_000, 500, 100)
 """How much of each tool result the summariser sees: the first that makes the whole fit."""
 
@@ -69,7 +71,7 @@ class Compactor:
             return False
         before = conversation.context_tokens
         summary = await self._summary(conversation, old, wishes)
-        parts = [self.standing(), f"<summary>\n{summary}\n</summary>", _task(old, recent)]
+        parts = [self.standing(), f"{SUMMARY}\n{summary}\n</summary>", _task(old, recent)]
         text = "\n\n".join(filter(None, [*parts, load("compacted")]))
         conversation.compact(text, kept)
         self.emit(ContextCompacted(text, kept, before, conversation.context_tokens))

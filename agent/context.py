@@ -94,6 +94,10 @@ class MessageContext:
         if news:
             self._waiting.append("\n".join(["<background_jobs>", *news, "</background_jobs>"]))
 
+    def rewound(self) -> None:
+        """What the model was told of AGENTS.md may be forgotten: let it be told again."""
+        self._instructions.forget()
+
     def forget(self) -> None:
         """Begin anew: another conversation is about to start."""
         self._waiting.clear()

@@ -184,6 +184,11 @@ class Conversation:
         self.messages = [first, *rest]
         self._recount()
 
+    def rewind(self, kept: int) -> None:
+        """Forget all but the first `kept` messages."""
+        del self.messages[kept:]
+        self._recount()
+
     def drop_images(self) -> bool:
         """Leave out the images of all messages, and say so in these. False where there are none."""
         dropped = False

@@ -18,6 +18,7 @@ Every object has `v` (1) and `type`; the other keys by type:
     hook          phase, command, call_id, problem, refused, duration_ms
     loaded        names                               deferred tools that requests hold from now on
     compacted     summary, kept, before, after        sizes in tokens
+    rewound       kept                                the messages of the history that are left
     images_dropped                                    requests hold none from now on
     notice        text, level                         info, warning or error
     end           end, detail, next_step, duration_ms
@@ -45,6 +46,7 @@ from agent.events import (
     Notice,
     RequestStarted,
     RetryScheduled,
+    Rewound,
     ToolsLoaded,
     ToolsSent,
     TurnEnd,
@@ -319,6 +321,7 @@ _FORMS: dict[type, _Form] = {
         "loaded", lambda e: {"names": list(e.names)}, lambda f: ToolsLoaded(_names(f))
     ),
     ImagesDropped: _Form("images_dropped", lambda e: {}, lambda f: ImagesDropped()),
+    Rewound: _plain("rewound", Rewound, kept=int),
     ContextCompacted: _plain(
         "compacted", ContextCompacted, summary=str, kept=int, before=int, after=int
     ),

@@ -88,6 +88,13 @@ class ContextCompacted:
 
 
 @record
+class Rewound:
+    """All but the first `kept` messages were taken out of the history."""
+
+    kept: int
+
+
+@record
 class ImagesDropped:
     """The images of all messages are left out from now on: the server refuses them."""
 
@@ -125,6 +132,7 @@ Event: TypeAlias = (
     | ToolsLoaded
     | ContextCompacted
     | ImagesDropped
+    | Rewound
     | Notice
     | TurnFinished
 )

@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from agent.chat import Chat
     from agent.project import ProjectTrust
     from tools.permissions.trust import Trust, TrustReport
-
-LISTED_SESSIONS = 30
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -197,23 +193,15 @@ class Port:
         self.repl.leave()
 
     async def _command(self, chat: Chat, text: str) -> str:
+        from agent import choices
         from agent.slash import run as run_command
 
-        if text.strip() != "/resume":
-            return await run_command(chat, text)
-        from agent.session import labels, summaries
-        from agent.ui.menu import Option
-
-        others = (s for s in summaries(self._root) if s.answered and s.id != chat.session.id)
-        found = list(islice(others, LISTED_SESSIONS))
-        if not found:
-            return "There is no earlier session in this directory."
-        options = [
-            Option(s.id, _described(s.updated, s.turns, label))
-            for s, label in zip(found, labels(found), strict=True)
-        ]
-        chosen = await self.repl.select("Go on with which session?", options)
-        return chat.resume(chosen) if chosen else ""
+        match text.strip():
+            case "/resume":
+                return await choices.resume(self.repl, chat, self._root)
+            case "/rewind":
+                return await choices.rewind(self.repl, chat)
+        return await run_command(chat, text)
 
 
 def status_line(chat: Chat) -> StatusLine:
@@ -231,11 +219,6 @@ def _greeting(version: str, model: str, root: Path) -> str:
     home = Path.home()
     place = str(Path("~") / root.relative_to(home)) if root.is_relative_to(home) else str(root)
     return f"opta {version} · {model or 'no model'} · {place}\n/help for commands and keys"
-
-
-def _described(updated: float, turns: int, title: str) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(updated))
-    return f"{when}  {turns} {'message' if turns == 1 else 'messages'}  {title}"
 
 
 def _import_for_first_answer() -> None:

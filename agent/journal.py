@@ -31,6 +31,7 @@ from agent.events import (
     Level,
     Notice,
     RequestStarted,
+    Rewound,
     TurnFinished,
     TurnStarted,
 )
@@ -401,6 +402,9 @@ class _Replay:
             case ContextCompacted(summary, kept):
                 self._close_calls()
                 self._compact(summary, kept)
+            case Rewound(kept):
+                self._close_turn()
+                self._rewind(kept)
             case ImagesDropped():
                 self._conversation.drop_images()
             case TurnFinished():
@@ -417,6 +421,17 @@ class _Replay:
         # Where damaged lines shifted the count, the cut may fall between a call and its result.
         while len(messages) > 1 and isinstance(messages[1], ToolMessage):
             del messages[1]
+
+    def _rewind(self, kept: int) -> None:
+        self._conversation.rewind(max(kept, 0))
+        messages = self._conversation.messages
+        # Where damaged lines shifted the count, the cut may fall between calls and their results.
+        end = len(messages)
+        while end and isinstance(messages[end - 1], ToolMessage):
+            end -= 1
+        asked = messages[end - 1] if end else None
+        if isinstance(asked, AssistantMessage) and len(asked.calls) != len(messages) - end:
+            del messages[end - 1 :]
 
     def _finish_call(self, call: ToolCall, title: str, result: ToolResult) -> None:
         calls = self._answer.calls if self._answer else ()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent import session
-from agent.events import ContextCompacted
+from agent.events import ContextCompacted, Rewound
 from agent.flags import add_command, add_subcommands
 from agent.journal import Recording, replay
 from agent.messages import AssistantMessage, Message, UserMessage
@@ -189,7 +189,9 @@ def _write_session(args: argparse.Namespace, out: TextIO) -> int:
     path = _named(args)
     recording = session.load(path)
     # The person wants to read what was said, not what was left of it for the model.
-    whole = (event for event in recording.events if not isinstance(event, ContextCompacted))
+    whole = (
+        event for event in recording.events if not isinstance(event, ContextCompacted | Rewound)
+    )
     messages = replay(whole)
     if args.format == "json":
         _write_json(out, _session_json(path, recording, messages))

@@ -119,6 +119,7 @@ async def _help(chat: Chat, _: str) -> str:
         f"Shift-Tab     next mode: {', '.join(Mode)}",
         "Up, Ctrl-R    earlier messages            Ctrl-O   show shortened output whole",
         "Esc, Ctrl-C   stop the model              Ctrl-D   leave",
+        "Esc Esc       go back to an earlier message and write it anew",
     ]
     return "\n".join([*lines, "", *keys])
 
@@ -216,6 +217,10 @@ async def _resume(chat: Chat, rest: str) -> str:
     return chat.resume(rest)
 
 
+async def _rewind(chat: Chat, _: str) -> str:
+    return "/rewind takes no words: it lists your messages, and you choose one."
+
+
 async def _cost(chat: Chat, _: str) -> str:
     usage = chat.conversation.usage
     cost = chat.prices.cost_usd(usage)
@@ -281,6 +286,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("compact", "summarise the conversation to make room", _compact, "[what to keep]"),
     SlashCommand("undo", "take back what the last turn changed in files", _undo),
     SlashCommand("redo", "put again what was taken back", _redo),
+    SlashCommand("rewind", "go back to an earlier message and write it anew", _rewind),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
     SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),

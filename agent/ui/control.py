@@ -20,8 +20,8 @@ from agent.ui.file_index import FileIndex
 from agent.ui.port import ChatPort
 from agent.ui.turns import Turns
 
-LEAVE_S = 2.0
-"""How soon a second Ctrl-C must follow the first to leave, in seconds."""
+AGAIN_S = 2.0
+"""How soon a key must be pressed again to do what its second press does, in seconds."""
 
 INTERRUPTED = 130
 
@@ -42,6 +42,7 @@ class Control:
         tell: Callable[[Notice], None],
         changed: Callable[[], None],
     ) -> None:
+        self._pressed, self._pressed_at = "", 0.0
         self.text = Buffer(
             multiline=True,
             completer=ThreadedCompleter(
@@ -49,6 +50,7 @@ class Control:
             ),
             complete_while_typing=Condition(self._may_complete),
             history=history,
+            on_text_changed=self._typed,
         )
         self.hint = ""
         self.away = False
@@ -56,7 +58,6 @@ class Control:
         self._leave = leave
         self._tell = tell
         self._changed = changed
-        self._interrupted_at = float("-inf")
 
     def attach(self, turns: Turns) -> None:
         """Say where messages go."""
@@ -88,19 +89,27 @@ class Control:
 
     def interrupt(self) -> None:
         """Stop the turn; clear the input; on an empty one say how to leave; the second leaves."""
-        now = time.monotonic()
         if self.away:
             return
         if self._turns.stoppable:
             self._turns.stop()
         elif self.text.text:
             self.text.reset()
-        elif now - self._interrupted_at < LEAVE_S:
+        elif self._again("interrupt", "Press Ctrl-C again to leave, or Ctrl-D"):
             self._leave(INTERRUPTED)
-        else:
-            self._interrupted_at = now
-            self.hint = "Press Ctrl-C again to leave, or Ctrl-D"
-            asyncio.get_running_loop().call_later(LEAVE_S, self.drop_hint)
+
+    def _typed(self, _: Buffer) -> None:
+        self._pressed = ""
+
+    def _again(self, key: str, hint: str) -> bool:
+        """Tell whether a key was pressed twice in a row; say what the second time would do."""
+        now = time.monotonic()
+        twice = self._pressed == key and now - self._pressed_at < AGAIN_S
+        self._pressed, self._pressed_at = ("" if twice else key), now
+        if not twice:
+            self.hint = hint
+            asyncio.get_running_loop().call_later(AGAIN_S, self.drop_hint)
+        return twice
 
     def drop_hint(self) -> None:
         """Show the status again."""
@@ -109,11 +118,15 @@ class Control:
             self._changed()
 
     def escape(self) -> None:
-        """Close the completions; stop the turn."""
+        """Close the completions; stop the turn; the second on an empty line goes back."""
         if self.text.complete_state is not None:
             self.text.cancel_completion()
         elif self._turns.stoppable:
             self._turns.stop()
+        elif not self.text.text and self._again(
+            "escape", "Press Esc again to go back to a message"
+        ):
+            self._turns.send("/rewind")
 
     def end_of_input(self) -> None:
         """Leave on an empty line, else delete the next character."""

@@ -127,6 +127,11 @@ class Repl:
         self._transcript.text(text)
         self.refresh()
 
+    def give_back(self, messages: Sequence[str]) -> None:
+        """Put messages into the input, to be changed and sent again."""
+        self._control.give_back(messages)
+        self.refresh()
+
     def leave(self, code: int = 0) -> None:
         """End the chat: `run` returns `code`."""
         if self._screen is None:
@@ -184,8 +189,9 @@ class Repl:
             leave=self.leave, tell=self.emit, changed=self.refresh,
         )  # fmt: skip
         self._turns = Turns(
-            port.submit, started=self._turn_started, failed=self._turn_failed,
-            give_back=self._control.give_back, changed=self.refresh,
+            port.submit, started=self._turn_started,
+            failed=lambda e: self.emit(Notice(f"{type(e).__name__}: {e}", Level.ERROR)),
+            give_back=self.give_back, changed=self.refresh,
         )  # fmt: skip
         self._control.attach(self._turns)
         self._view = View(
@@ -219,9 +225,6 @@ class Repl:
         self._transcript.user(text)
         self._activity.begin()
         self.refresh()
-
-    def _turn_failed(self, error: BaseException) -> None:
-        self.emit(Notice(f"{type(error).__name__}: {error}", Level.ERROR))
 
     def _question_changed(self) -> None:
         if self._screen is not None:

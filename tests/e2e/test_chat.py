@@ -11,7 +11,7 @@ import pytest
 
 from agent.slash import COMMANDS
 from agent.ui.menu import GRACE_S
-from tests.support.cli import OPTA, connected
+from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, error, say, sse
 from tests.support.soon import SOON_S
 from tests.support.terminal import Terminal, needs_tmux
@@ -492,3 +492,52 @@ def test_a_trusted_project_that_changes_is_asked_about_again_with_the_difference
         with Terminal([*OPTA, *connected(server)], rows=40) as terminal:
             screen = terminal.wait("Trust what this project brings?")
             assert "echotwo" in unwrapped(screen)
+
+
+def test_esc_esc_goes_back_to_an_earlier_message_to_write_it_anew():
+    turns = [say(f"answer {number}") for number in range(4)]
+    with ModelServer(turns) as server:
+        with chat(server) as terminal:
+            for number, text in enumerate(["first things", "second things", "third"]):
+                enter(terminal, text)
+                terminal.wait(f"answer {number}")
+            terminal.wait(lambda screen: "(Esc to stop)" not in screen)
+            terminal.send("Escape")
+            terminal.wait("Press Esc again to go back")
+            terminal.send("Escape")
+            listed = terminal.wait("Go back to before which of your messages?").split("which")[1]
+            assert listed.index("third") < listed.index("second") < listed.index("first things")
+            terminal.send("Down")
+            terminal.send("Enter")
+            terminal.wait("Taken back: that message and all that followed it.")
+            terminal.wait("> second")
+            terminal.type(" but better")
+            terminal.send("Enter")
+            terminal.wait("answer 3")
+            sent = [message["content"] for message in server.sent_messages[1:]]
+            assert [text.split("\n")[-1] for text in sent] == [
+                "first things", "answer 0", "second things but better",
+            ]  # fmt: skip
+            assert leave(terminal) == 0
+            identity = terminal.scrollback().split("opta --resume ")[1].split()[0]
+        server.add(say("answer 4"))
+        opta("-p", "and after a restart", "--resume", identity, server=server)
+        again = [message["content"] for message in server.sent_messages[1:]]
+        assert again == [*sent, "answer 3", "and after a restart"]
+    # What was taken back is not lost to the person.
+    assert "third" in opta("sessions", "show", identity).stdout
+
+
+def test_there_is_nothing_to_go_back_to_in_a_new_chat_and_esc_changes_ones_mind():
+    with ModelServer([say("answer 0"), say("answer 1")]) as server, chat(server) as terminal:
+        enter(terminal, "/rewind")
+        terminal.wait("There is no message to go back to.")
+        enter(terminal, "one")
+        terminal.wait("answer 0")
+        enter(terminal, "/rewind")
+        terminal.wait("Go back to before which")
+        terminal.send("Escape")
+        terminal.wait(lambda screen: "Go back" not in screen)
+        enter(terminal, "two")
+        terminal.wait("answer 1")
+        assert [message["content"] for message in server.sent_messages][2:] == ["answer 0", "two"]

@@ -78,6 +78,7 @@ LAYERS = (
     ("agent.mcp_chat", "agent.team_chat"),
     ("agent.slash_words",),
     ("agent.slash",),
+    ("agent.choices",),
     ("agent.spec_loop",),
     ("agent.ui.loop_view",),
     ("agent.app",),

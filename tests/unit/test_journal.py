@@ -23,6 +23,7 @@ from agent.events import (
     Notice,
     RequestStarted,
     RetryScheduled,
+    Rewound,
     TurnEnd,
     TurnFinished,
     TurnStarted,
@@ -82,6 +83,7 @@ EVENT: st.SearchStrategy[Event] = st.one_of(
         TurnStarted, st.builds(UserMessage, TEXT, TEXT, st.lists(IMAGE, max_size=2).map(tuple))
     ),
     st.just(ImagesDropped()),
+    st.builds(Rewound, st.integers(0, 5)),
     st.builds(RequestStarted, COUNT),
     st.builds(TextDelta, TEXT),
     st.builds(ReasoningDelta, TEXT),

@@ -1,0 +1,74 @@
+"""Slash commands that let the person choose from a list: `/resume` and `/rewind`."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.compaction import SUMMARY
+from agent.messages import UserMessage
+from agent.session import labels, summaries
+from agent.ui.menu import Option
+from agent.ui.wrap import shorten
+from tools.engine.output import sanitize
+
+if TYPE_CHECKING:
+    from agent.chat import Chat
+    from agent.ui.repl import Repl
+
+LISTED = 30
+LABEL_COLUMNS = 100
+LABEL_READ = 1000
+"""How much of a long message is looked at for its label, in characters."""
+
+
+async def resume(repl: Repl, chat: Chat, root: Path) -> str:
+    """Let the person choose an earlier session to go on with; return what to show."""
+    others = (s for s in summaries(root) if s.answered and s.id != chat.session.id)
+    found = list(islice(others, LISTED))
+    if not found:
+        return "There is no earlier session in this directory."
+    options = [
+        Option(s.id, _described(s.updated, s.turns, label))
+        for s, label in zip(found, labels(found), strict=True)
+    ]
+    chosen = await repl.select("Go on with which session?", options)
+    return chat.resume(chosen) if chosen else ""
+
+
+async def rewind(repl: Repl, chat: Chat) -> str:
+    """Let the person choose a message to write anew; return what to show."""
+    said = [
+        (position, message)
+        for position, message in enumerate(chat.conversation.messages)
+        if isinstance(message, UserMessage) and _is_alone(message)
+    ]
+    if not said:
+        return "There is no message to go back to."
+    options = [Option(one, _label(one[1].text)) for one in reversed(said[-LISTED:])]
+    chosen = await repl.select("Go back to before which of your messages?", options)
+    if chosen is None:
+        return ""
+    position, message = chosen
+    repl.give_back([message.text])
+    chat.rewind(position)
+    return (
+        "Taken back: that message and all that followed it. Send it again as you want it.\n"
+        "Files are as they are; /undo takes back what was changed in them."
+    )
+
+
+def _is_alone(message: UserMessage) -> bool:
+    """Tell whether the person wrote it and no summary would be lost with it."""
+    return bool(message.text) and SUMMARY not in message.context
+
+
+def _label(text: str) -> str:
+    return shorten(" ".join(sanitize(text[:LABEL_READ]).split()), LABEL_COLUMNS)
+
+
+def _described(updated: float, turns: int, title: str) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(updated))
+    return f"{when}  {turns} {'message' if turns == 1 else 'messages'}  {title}"
