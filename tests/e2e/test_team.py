@@ -181,6 +181,16 @@ def test_r28_killed_and_back_the_server_changes_nothing_until_it_is_accepted(sha
     assert [one["tools"] for one in state["waiting"]] == [["more"]]
 
 
+def test_the_details_of_a_tool_say_which_file_defines_it(shared):
+    configure_team(directory=str(shared))
+    team("sync")
+    team("accept", "--yes")
+    mine = write_tools(Path(os.environ["XDG_CONFIG_HOME"], "opta", "tools"), mine="echo mine")
+    assert "\nFile: team shared/scan.json\n" in opta("tools", "info", "scan").stdout
+    assert f"\nFile: {mine}/mine.json\n" in opta("tools", "info", "mine").stdout
+    assert "File:" not in opta("tools", "info", "git").stdout
+
+
 def test_a_misspelt_setting_is_told_with_its_place():
     configure_team(directory="/srv/tools", feature={"sharedTools": True})
     assert "config.yml" in (told := team("status").stderr)

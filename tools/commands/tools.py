@@ -21,6 +21,7 @@ from tools.engine.output import visible
 from tools.formats.problems import shown_path
 from tools.record import record
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
+from tools.tool_names import place
 
 DEFAULT_PRICE_PER_1000 = 0.001
 BAR_WIDTH = 50
@@ -152,8 +153,10 @@ def tokens_view(
     ])  # fmt: skip
 
 
-def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any]) -> str:
-    """Return everything about one tool."""
+def info_view(
+    row: ToolRow, description: str, parameters: Mapping[str, Any], file: str = ""
+) -> str:
+    """Return everything about one tool; `file` is where it is defined, if in one."""
     declared = "" if row.declared is None else f" (declared {row.declared})"
     return "\n".join([
         f"Tool: {visible(row.name)}",
@@ -162,8 +165,9 @@ def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any]) -> 
         f"Enabled: {'Yes' if row.enabled else 'No'}",
         *(["Enforced: Yes (by your team; it cannot be disabled)"] if row.enforced else []),
         *([f"Reason: {row.reason}"] if row.reason else []),
-        f"Token Cost: ~{row.tokens} tokens{declared}", "",
-        "Parameters:",
+        f"Token Cost: ~{row.tokens} tokens{declared}",
+        *([f"File: {visible(file)}"] if file else []),
+        "", "Parameters:",
         visible(json.dumps(parameters, indent=2, ensure_ascii=False)),
     ])  # fmt: skip
 
@@ -288,7 +292,7 @@ class ToolsCommand:
         details = {"description": tool.description, "parameters": dict(tool.parameters)}
         path = str(tool.origin.path) if tool.origin.path else None
         return Answer(
-            info_view(row, tool.description, tool.parameters),
+            info_view(row, tool.description, tool.parameters, place(tool)),
             asdict(row) | details | {"scope": tool.origin.scope, "path": path},
         )
 
