@@ -12,6 +12,7 @@ import pytest
 
 from agent.tokens import count_text
 from tests.support.cli import opta
+from tests.support.code_tools import code_tool
 from tests.support.mcp_session import SCRIPT, entry
 from tests.support.model_server import ModelServer, answer, say, scripted_call
 from tests.support.team import configure_team, write_tools
@@ -282,3 +283,28 @@ def test_a_schema_reaches_the_model_with_its_descriptions_and_only_required_argu
     assert schema["parameters"] == parameters
     assert "Hello, Ann" in done
     assert "$.who: missing, wanted string (whom to greet); sent: how" in refused
+
+
+@pytest.mark.row("E36")
+@pytest.mark.parametrize(
+    ("place", "permissions", "flags", "runs"),
+    [
+        ("own", {"autoAccept": True}, (), True),
+        ("own", {"autoAccept": False}, (), False),
+        ("own", {}, (), False),
+        ("own", {"autoAccept": True, "riskLevel": "critical"}, (), False),
+        ("own", {"autoAccept": True}, ("--ask", "t"), False),
+        ("own", {"autoAccept": True}, ("--config", "permissions.default=deny"), False),
+        ("project", {"autoAccept": True}, (), False),
+        ("project", {"autoAccept": True}, ("--trust",), False),
+    ],
+)
+def test_a_tool_file_saves_the_question_only_where_it_is_the_persons_own(
+    place, permissions, flags, runs
+):
+    directory = config_dir() / "tools" if place == "own" else Path(".mimir/tools")
+    write(directory / "t.yml", code_tool("t", permissions=permissions))
+    with ModelServer([answer(calls=[scripted_call("t")]), say("done")]) as server:
+        opta("-p", "go", *flags, server=server)
+        (result,) = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert ("it ran" in result) is runs

@@ -14,6 +14,14 @@ from tools.files.walls import survey
 from tools.registry import ToolSettings
 
 
+def code_tool(name, **more):
+    """Return the text of a code tool that says that it ran."""
+    return json.dumps({
+        "name": name, "description": "d", "schema": {"type": "object", "properties": {}},
+        "code": "export const execute = () => 'it ran';", **more,
+    })  # fmt: skip
+
+
 class CodeProject(Project):
     """A trusted project with code tools, and a person who answers."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import opta as program
+from tests.support.code_tools import code_tool
 from tests.support.model_server import ModelServer, call, say
 from tests.support.tool_command import editor
 from tests.support.tool_files import EXAMPLES
@@ -283,6 +284,19 @@ def code(opta):
 def declared_cost(opta):
     mimir(opta)
     assert re.search(r"run_tests .*~\d+ tokens \(declared 450\)", opta("tools --trust").out)
+
+
+@row("`autoAccept`")
+def auto_accept(opta):
+    for directory, level, runs in (
+        (opta.user, "high", True), (opta.user, "critical", False), (opta.local, "high", False),
+    ):  # fmt: skip
+        permissions = {"autoAccept": True, "riskLevel": level}
+        file = opta.put("t.yml", code_tool("t", permissions=permissions), directory)
+        with ModelServer([call("t"), say("done")]) as server:
+            program("-p", "go", "--trust", server=server)
+            assert ("it ran" in server.sent_messages[-1]["content"]) is runs
+        file.unlink()
 
 
 @row("`riskLevel`")

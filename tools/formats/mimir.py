@@ -30,7 +30,7 @@ KEYS = table(
             Key("allowlist", Kind.TEXTS, "the only commands it may ask for, with * for anything"),
             Key(
                 "autoAccept", Kind.FLAG,
-                "whether its author wants no questions; not obeyed in this version", default=False,
+                "whether its calls need no question: obeyed in your own files alone", default=False,
             ),
             Key(
                 "riskLevel", Kind.TEXT,

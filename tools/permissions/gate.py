@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 
+from tools.actions import CodeAction
 from tools.confinement import Level
-from tools.definition import EffectKind, Invocation, ResolvedCall, Risk
+from tools.definition import EffectKind, Invocation, ResolvedCall, Risk, Scope, Source
 from tools.permissions.allowlist import Allowlist
 from tools.permissions.grant import Grant, mint
 from tools.permissions.mode import Mode
@@ -185,6 +186,8 @@ class PermissionGate:
         secret = _asks_to_read(invocation) or self.rules.reads_secrets(invocation)
         if self.default is Verdict.ALLOW and not secret:
             return _allowed(call, invocation, "permissions.default: allow")
+        if not secret and _is_accepted(call):
+            return _allowed(call, invocation, f"autoAccept in your own {call.tool.origin.path}")
         return None
 
     async def _ask(self, request: PermissionRequest) -> Decision:
@@ -313,6 +316,14 @@ def _must_be_answered(invocation: Invocation) -> bool:
 def _may_be_denied(judgement: Judgement | None) -> bool:
     """A deny rule that perhaps applies is not skipped: deny holds in every mode (R8)."""
     return judgement is not None and judgement.rule.verdict is Verdict.DENY
+
+
+def _is_accepted(call: ResolvedCall) -> bool:
+    """Tell whether a tool file of the person's own says so: one of a project may not (X10)."""
+    tool = call.tool
+    own = tool.origin.source is Source.CUSTOM and tool.origin.scope in (Scope.USER, Scope.GLOBAL)
+    accepts = isinstance(tool.action, CodeAction) and tool.metadata.get("auto-accept") is True
+    return own and accepts and tool.risk < Risk.CRITICAL
 
 
 def _only_reads(invocation: Invocation) -> bool:
