@@ -158,6 +158,12 @@ class Port:
         prompts = [] if self.chat is None else prompt_commands(self.chat.servers)
         return offered() + prompts
 
+    def references(self) -> Sequence[tuple[str, str]]:
+        """What may follow an `@` beside files: resources of MCP servers."""
+        from agent.mcp_chat import resource_references
+
+        return [] if self.chat is None else resource_references(self.chat.servers)
+
     def following(self, name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
         """What may follow a slash command."""
         from agent.slash_words import following

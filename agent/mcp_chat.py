@@ -43,7 +43,13 @@ async def run_mcp(chat: Chat, words: Sequence[str]) -> str:
             return f"MCP server {name} is started again."
         case [name] if name in servers.connections:
             return _details(chat, servers.connections[name])
+    return _not_known(servers, words)
+
+
+def _not_known(servers: McpServers, words: Sequence[str]) -> str:
     known = ", ".join(servers.connections) or "none"
+    if len(words) == 2 and words[0] in ("accept", "restart"):
+        return f"There is no MCP server {words[1]!r}; there are: {known}."
     return (
         f"/mcp does not know {' '.join(words)!r}; it takes a server ({known}), list tools, "
         "accept NAME, restart NAME."
@@ -56,6 +62,17 @@ def prompt_commands(servers: McpServers) -> list[tuple[str, str]]:
         (f"mcp__{name}__{prompt.name}", prompt.description or _usage(prompt))
         for name, connection in servers.connections.items()
         for prompt in connection.catalog.prompts
+    ]
+
+
+def resource_references(servers: McpServers) -> list[tuple[str, str]]:
+    """Return what follows an `@` that hands a resource over, and what each is."""
+    return [
+        (f"{name}:{resource.uri}", resource.description or resource.name)
+        for name, connection in servers.connections.items()
+        for resource in connection.catalog.resources
+        # A template has places to fill in first.
+        if "{" not in resource.uri
     ]
 
 
@@ -140,10 +157,11 @@ def _state(chat: Chat, connection: Connection) -> str:
     on = [entry.definition.wire for entry in entries if entry.enabled]
     catalog = connection.catalog
     counts = [f"{len(on)} of {len(entries)} tools on, {chat.tools.tokens_of(on):,} tokens"]
-    counts += [f"{len(catalog.prompts)} prompts"] if catalog.prompts else []
-    counts += [f"{len(catalog.resources)} resources"] if catalog.resources else []
-    counts += [f"{connection.calls} calls"] if connection.calls else []
-    counts += [f"{len(catalog.refused)} tools not usable"] if catalog.refused else []
+    numbers = {
+        "prompt": len(catalog.prompts), "resource": len(catalog.resources),
+        "call": connection.calls, "unusable tool": len(catalog.refused),
+    }  # fmt: skip
+    counts += [f"{number} {noun}{'s' * (number > 1)}" for noun, number in numbers.items() if number]
     changed = chat.servers.review(connection.config.name).changed
     if changed:
         counts.append(f"{len(changed)} changed: /mcp accept {connection.config.name}")

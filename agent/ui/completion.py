@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -23,6 +24,7 @@ class InputCompleter(Completer):
     """Offers `/command` at the start of the input and `@path` at the start of any word.
 
     `following` is given a command's name and the words after it; it returns what may come next.
+    `references` returns what an `@` may name beside files, and is offered to who has begun to type.
     """
 
     def __init__(
@@ -30,10 +32,12 @@ class InputCompleter(Completer):
         commands: Callable[[], Sequence[tuple[str, str]]],
         following: Callable[[str, Sequence[str]], Sequence[tuple[str, str]]],
         files: FileIndex,
+        references: Callable[[], Sequence[tuple[str, str]]] = tuple,
     ) -> None:
         self._commands = commands
         self._following = following
         self._files = files
+        self._references = references
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
@@ -45,6 +49,8 @@ class InputCompleter(Completer):
             yield from _beginning_with(before, offered)
         elif reference := _REFERENCE.search(before):
             written = reference[1]
+            if written:
+                yield from islice(_beginning_with(written, self._references()), SHOWN)
             for path in best(written.removeprefix('"'), self._files.paths())[:SHOWN]:
                 yield Completion(_as_written(path), -len(written))
         elif arguments := _ARGUMENTS.fullmatch(before):

@@ -46,7 +46,7 @@ class Control:
         self.text = Buffer(
             multiline=True,
             completer=ThreadedCompleter(
-                InputCompleter(port.commands, port.following, FileIndex(root))
+                InputCompleter(port.commands, port.following, FileIndex(root), port.references)
             ),
             complete_while_typing=Condition(self._may_complete),
             history=history,

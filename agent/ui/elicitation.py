@@ -37,6 +37,7 @@ async def answer_for_server(repl: Repl, server: str, question: Elicitation) -> E
             return _CANCEL
         if value is not None:
             content[name] = value
+            repl.show(f"  {_title(name, schema)}: {_shown(value)}")
     return ElicitationAnswer("accept", content)
 
 
@@ -60,9 +61,9 @@ async def _field(
     repl: Repl, name: str, schema: Mapping[str, Any], *, required: bool
 ) -> tuple[bool, Any]:
     """Return whether the person answered, and what: None for nothing in a field that may be."""
-    title = visible(str(schema.get("title") or name))
+    title = _title(name, schema)
     about = visible(
-        " ".join(filter(None, [str(schema.get("description") or ""), _members(schema)]))
+        "; ".join(filter(None, [str(schema.get("description") or ""), _members(schema)]))
     )
     label = f"{title} ({about})" if about else title
     default = schema.get("default")
@@ -90,8 +91,14 @@ async def _field(
         repl.show(f"  {problem}")
 
 
-def _shown(default: Any) -> str:
-    return visible(", ".join(map(str, default)) if isinstance(default, list) else str(default))
+def _title(name: str, schema: Mapping[str, Any]) -> str:
+    return visible(str(schema.get("title") or name))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return visible(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _choices(schema: Mapping[str, Any]) -> list[tuple[Any, str]]:

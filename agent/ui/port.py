@@ -65,6 +65,10 @@ class ChatPort(Protocol):
         """Return what may follow a slash command and these words: each word and its help."""
         ...
 
+    def references(self) -> Sequence[tuple[str, str]]:
+        """Return what may follow an `@` beside files: each word and its help."""
+        ...
+
     def goodbye(self) -> str:
         """Return what is printed on leaving: the way back into this session, or nothing."""
         ...

@@ -191,7 +191,7 @@ def test_the_chat_shows_servers_asks_for_calls_and_takes_prompts_and_resources()
         screen = terminal.wait("/mcp restart NAME", SOON_S)
         assert "ready: 6 of 6 tools on" not in screen
         assert "ready: 5 of 5 tools on" in screen
-        assert "2 prompts, 1 resources, 1 calls" in screen
+        assert "2 prompts, 1 resource, 1 call\n" in screen
         assert "bad  failed: exit code 3" in screen
         enter(terminal, "/tools")
         screen = terminal.wait("Total system prompt cost", SOON_S)
@@ -246,7 +246,8 @@ def test_escape_stops_a_call_at_once(tmp_path):
 @needs_tmux
 def test_a_message_does_not_wait_long_for_servers_and_escape_ends_the_wait(tmp_path):
     configure(late=entry("hang", tmp_path / "record"))
-    with ModelServer([say("Without it.")]) as server, chat(server) as terminal:
+    script = [say("Without it."), say("Still without.")]
+    with ModelServer(script) as server, chat(server) as terminal:
         enter(terminal, "go")
         terminal.wait("waiting for MCP server late to start", SOON_S)
         terminal.send("Escape")
@@ -257,6 +258,10 @@ def test_a_message_does_not_wait_long_for_servers_and_escape_ends_the_wait(tmp_p
         enter(terminal, "go on")
         terminal.wait("MCP server late will be used once started", SOON_S)
         terminal.wait("Without it.", SOON_S)
+        told = terminal.scrollback().count("waiting for MCP server late")
+        enter(terminal, "and on")
+        terminal.wait("Still without.", SOON_S)
+        assert terminal.scrollback().count("waiting for MCP server late") == told
         terminal.send("C-d")
         assert terminal.wait_exit(SOON_S) == 0
 

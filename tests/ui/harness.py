@@ -99,6 +99,9 @@ class Conversation:
             ("help", "list the commands"), ("tools", "show the tools"), *more, ("exit", "leave"),
         ]  # fmt: skip
 
+    def references(self) -> Sequence[tuple[str, str]]:
+        return []
+
     def following(self, name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
         return [("info", "about one"), ("list", "all")] if name == "tools" and not before else []
 

@@ -38,7 +38,10 @@ def following(name: str, before: Sequence[str]) -> Sequence[tuple[str, str]]:
 
 
 def completions(text: str, root: Path) -> list[str]:
-    completer = InputCompleter(lambda: [("help", "h"), ("tools", "t")], following, FileIndex(root))
+    completer = InputCompleter(
+        lambda: [("help", "h"), ("tools", "t")], following, FileIndex(root),
+        lambda: [("notes:memo://one", "A memo"), ("notes:memo://two", "Another")],
+    )  # fmt: skip
     return [c.text for c in completer.get_completions(Document(text), CompleteEvent())]
 
 
@@ -66,6 +69,13 @@ def test_files_are_completed_after_an_at_sign(tmp_path: Path):
     assert completions("see @on", tmp_path) == ["one.txt"]
     assert completions("@", tmp_path) == ["one.txt"]
     assert completions("mail me@on", tmp_path) == []
+
+
+def test_resources_of_servers_are_completed_once_one_is_begun(tmp_path: Path):
+    (tmp_path / "notes.txt").touch()
+    assert completions("see @no", tmp_path) == ["notes:memo://one", "notes:memo://two", "notes.txt"]
+    assert completions("see @notes:memo://t", tmp_path) == ["notes:memo://two"]
+    assert completions("@", tmp_path) == ["notes.txt"]
 
 
 def test_names_with_blanks_are_completed_in_quotes_as_a_message_takes_them(tmp_path: Path):

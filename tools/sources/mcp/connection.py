@@ -77,7 +77,10 @@ class Host:
 
 
 class Connection:
-    """See the module. `error` says in one line why there is none."""
+    """See the module. `error` says in one line why there is none.
+
+    `waited_for` says that a message has waited for its start, and gone on without it.
+    """
 
     def __init__(self, config: ServerConfig, host: Host) -> None:
         self.config = config
@@ -85,6 +88,7 @@ class Connection:
         self.error = ""
         self.catalog = Catalog()
         self.calls = 0
+        self.waited_for = False
         self._host = host
         self._log = ServerLog(config.name) if config.enabled else None
         self._client: Any = None

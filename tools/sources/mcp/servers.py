@@ -121,10 +121,11 @@ class McpServers:
     async def ready(self, wait_s: float | None, tell: Callable[[str], None]) -> None:
         """Wait until every server is ready or failed, at most `wait_s` seconds (None: no limit).
 
+        Where there is a limit, a server is waited for once and later messages go on without it.
         Each has a deadline of its own for its start. `tell` hears which ones are waited for, if
         that takes a moment, and which are not waited for any longer.
         """
-        starting = self._starting()
+        starting = [c for c in self._starting() if wait_s is None or not c.waited_for]
         if not starting:
             return
         waits = [asyncio.ensure_future(c.settled()) for c in starting]
@@ -136,6 +137,8 @@ class McpServers:
                 _, pending = await asyncio.wait(waits, timeout=limit)
             if pending:
                 tell(f"{_servers(self._starting())} will be used once started")
+                for connection in starting:
+                    connection.waited_for = True
         finally:
             for wait in waits:
                 wait.cancel()
