@@ -42,7 +42,7 @@ COMMANDS = {
     "mcp": Command("agent.mcp_command", "add, list and check MCP servers, log in, read their logs"),
     "sessions": Command("agent.sessions_command", "list, show, export, undo and remove sessions"),
     "doctor": Command("agent.doctor_command", "what this machine and these settings can do"),
-    "help": Command("agent.help_command", "pages about tools and permissions", True),
+    "help": Command("agent.help_command", "what there is to know about a topic or a command", True),
 }
 
 

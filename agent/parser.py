@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
 
 def chat_parser(version: str, commands: Mapping[str, str]) -> Parser:
     """Return the parser of `opta` without a command; `commands` maps the others to their help."""
-    listed = "\n".join(f"  opta {name:<12}{help}" for name, help in commands.items())
+    listed = "\n".join(f"  opta {name:<13}{help}" for name, help in commands.items())
     parser = Parser(
         prog="opta",
         usage="opta [options] [prompt ...]\n       opta -p [prompt]\n       opta COMMAND --help",
