@@ -72,8 +72,8 @@ def references(texts: Sequence[str], names: Mapping[str, object]) -> dict[str, f
     found: dict[str, set[str]] = {}
     others: set[str] = set()
     for text in texts:
-        for braces in _BRACES.finditer(text):
-            for name, wanted in _REFERENCE.findall(braces[1]):
+        for within in _BRACES.findall(text):
+            for name, wanted in _REFERENCE.findall(within) if "." in within else ():
                 if name in names:
                     found.setdefault(name, set()).add(wanted)
                     continue

@@ -63,8 +63,8 @@ class _Scanner(ExpansionReader):
                 raise self._error("The script ends within a command.", len(self.text))
 
     def _in_command(self) -> None:
-        frame = self.frames[-1]
-        found = _BLANKS_AND_PLAIN.match(self.text, self.at)
+        frame, text = self.frames[-1], self.text
+        found = _BLANKS_AND_PLAIN.match(text, self.at)
         assert found is not None
         blanks, plain = found.groups()
         if blanks:
@@ -72,16 +72,14 @@ class _Scanner(ExpansionReader):
             self.at += len(blanks)
         if plain and (plain[0] != "#" or frame.word is not None):
             self._add(plain)
-            self.at += len(plain)
-        if self.at < len(self.text):
-            self._special(frame, self.text[self.at])
+            self.at = found.end()
+        if self.at < len(text) and text[self.at] not in " \t":
+            self._special(frame, text[self.at])
 
     def _special(self, frame: Frame, character: str) -> None:
         if frame.conditional and character in "\n;&|()<>":
             # The word may be the `]]` that ends the condition.
             self._end_word()
-        if character in " \t":
-            return
         if character == "\n":
             self._newline(frame)
         elif character in "<>" or self.text.startswith("&>", self.at):

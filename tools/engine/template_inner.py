@@ -86,12 +86,17 @@ def _programs(words: list[str]) -> Iterator[tuple[int, str]]:
 def names_program(place: Place) -> bool:
     """Tell whether the value is, or is part of, the name of the program that runs."""
     return place.word is not None and all(
+        map(_may_precede_program, islice(place.command.words, place.word))
+    )
+
+
+def _may_precede_program(word: str) -> bool:
+    return (
         word in _PREFIXES
         or not word.strip(DYNAMIC)
         or word.startswith("-")
         or "=" in word
         or word.isdigit()
-        for word in islice(place.command.words, place.word)
     )
 
 
@@ -139,6 +144,8 @@ class InnerLanguages:
 
     def _pipe_reader(self, command: Command) -> str:
         """Return what reads the output of `command` as code."""
+        if command is command.pipeline[-1]:
+            return ""
         if command not in self._piped:
             found = ""
             for following in reversed(command.pipeline):
@@ -148,6 +155,8 @@ class InnerLanguages:
 
     def _outer_reader(self, command: Command) -> str:
         """Return what reads the output of the substitution that `command` is in as code."""
+        if command.outer is None:
+            return ""
         chain: list[Command] = []
         at: Command | None = command
         while at is not None and at not in self._around:

@@ -24,6 +24,7 @@ _KEYWORDS = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac",
      "time"}
 )  # fmt: skip
+_HEADS = frozenset({"case", "for", "function", "select"})
 _HOLD_WORDS = frozenset({Kind.COMMAND, Kind.ARRAY})
 _ASSIGNS = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[", re.ASCII)
@@ -215,15 +216,25 @@ class WordReader(Reader):
     def _take_word(self, frame: Frame, word: Word, text: str) -> None:
         words = frame.command.words
         words.append(text)
-        if frame.conditional and text == "]]" and not word.quoted:
-            frame.conditional = False
-            self.flow.condition(words)
-            try:
-                check_conditional(words, frame.conditional_places)
-            except Misplaced as misplaced:
-                index = misplaced.place.index if misplaced.place else None
-                raise self._error(misplaced.message, self.at, index) from misplaced
-        elif len(words) == 3 and words[0] == "case" and text == "in":
+        if frame.conditional:
+            if text == "]]" and not word.quoted:
+                self._end_conditional(frame, words)
+        elif words[0] in _HEADS:
+            self._end_head(frame, words, text)
+
+    def _end_conditional(self, frame: Frame, words: list[str]) -> None:
+        frame.conditional = False
+        self.flow.condition(words)
+        try:
+            check_conditional(words, frame.conditional_places)
+        except Misplaced as misplaced:
+            index = misplaced.place.index if misplaced.place else None
+            raise self._error(misplaced.message, self.at, index) from misplaced
+
+    @staticmethod
+    def _end_head(frame: Frame, words: list[str], text: str) -> None:
+        """Begin a command where the head of a compound one is complete."""
+        if len(words) == 3 and words[0] == "case" and text == "in":
             frame.cases.append(True)
             frame.command = frame.command.begin()
         elif (len(words) == 2 and words[0] == "function") or (
