@@ -27,8 +27,8 @@ from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
 from agent.journal import BATCH, CHAT, SERVED
 from agent.loop import Limits
-from agent.model.base import ModelClient
-from agent.model.factory import make_client
+from agent.model.base import ModelClient, ModelError
+from agent.model.factory import SCRIPT, make_client
 from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
 from agent.redaction import REDACTED, Redactor, configured_secrets
@@ -238,7 +238,7 @@ def build_chat(
             tools_command=lambda form: build_tools_command(root, registry, settings, form),
             prices=Prices(settings.price_input, settings.price_output),
             signals=Signals(settings.bell_s, settings.title),
-            warnings=(*_warnings(settings, root), *hook_problems, *_swept()),
+            warnings=(*_warnings(settings, root, options.kind), *hook_problems, *_swept()),
         )
     )
 
@@ -300,8 +300,10 @@ def _open_address(config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any
     return open_address(config)
 
 
-def _warnings(settings: Settings, root: Path) -> tuple[str, ...]:
-    return (*settings.warnings, *map(str, review(settings.rules, root)))
+def _warnings(settings: Settings, root: Path, kind: str) -> tuple[str, ...]:
+    # A job says so itself when it is about to ask.
+    missing = unusable(settings) if kind == CHAT else ""
+    return (*settings.warnings, *map(str, review(settings.rules, root)), *filter(None, [missing]))
 
 
 def build_tools_command(
@@ -386,6 +388,21 @@ def make_model(settings: Settings, name: str) -> ModelClient:
         api="responses" if settings.api == "responses" else "chat",
         options=options,
     )
+
+
+def unusable(settings: Settings) -> str:
+    """Say why no request could even be sent (no model, no key, no such script), or nothing."""
+    from agent.model.endpoint import Endpoint
+
+    try:
+        make_model(settings, settings.model)
+        if not settings.model.startswith(SCRIPT):
+            options = ModelOptions(headers=settings.headers)
+            key = settings.api_key
+            Endpoint(settings.base_url.strip(), settings.model, key, options).request_headers()
+    except ModelError as error:
+        return f"{error} {error.next_step}".strip()
+    return ""
 
 
 def _limits(settings: Settings) -> Limits:

@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.app import build_registry, make_model
+from agent.app import build_registry, make_model, unusable
 from agent.configuration import isolation_of, read_settings
 from agent.errors import UserError
 from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest
-from agent.model.endpoint import Endpoint
-from agent.model.factory import SCRIPT
-from agent.model.options import ModelOptions
 from agent.project import ProjectTrust, trust_in
 from agent.settings_values import Settings
 from tools import storage
@@ -148,28 +145,12 @@ def _model(found: Diagnosis, settings: Settings, *, online: bool) -> None:
         "model": settings.model, "base_url": settings.base_url, "api": settings.api, "key": key,
         "from": settings.source("base_url"),
     }  # fmt: skip
-    if not settings.model:
-        found.problems.append("no model is chosen: name one with --model or OPTA_MODEL")
-        return
-    problem = _unreachable(settings)
-    if online:
+    problem = unusable(settings)
+    if online and settings.model:
         problem = problem or asyncio.run(_answers(settings))
         found.model["online"] = problem or "it answers"
     if problem:
         found.problems.append(problem)
-
-
-def _unreachable(settings: Settings) -> str:
-    """Say why no request could even be sent (no key, no such script), or nothing."""
-    try:
-        make_model(settings, settings.model)
-        if not settings.model.startswith(SCRIPT):
-            options = ModelOptions(headers=settings.headers)
-            key = settings.api_key
-            Endpoint(settings.base_url.strip(), settings.model, key, options).request_headers()
-    except ModelError as error:
-        return f"{error} {error.next_step}".strip()
-    return ""
 
 
 async def _answers(settings: Settings) -> str:

@@ -39,7 +39,8 @@ def make_client(
         raise ModelError(
             FailureKind.UNKNOWN_MODEL,
             "No model is chosen.",
-            next_step="Name one with --model or OPTA_MODEL.",
+            next_step="Name one with --model or OPTA_MODEL, in a chat with /model; for always: "
+            "opta config set model NAME",
         )
     return _http_client(model, base_url, api_key, api, options or ModelOptions())
 

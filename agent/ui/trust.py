@@ -21,6 +21,13 @@ SHOWN_INSTRUCTIONS = 40
 """How many lines of AGENTS.md are shown: it tells the model something, it runs nothing."""
 
 
+_ANSWERED = {
+    Trust.NOTHING: "Not trusted: nothing of the project runs or counts.",
+    Trust.READING: "Trusted to be read: none of its tools is used.",
+    Trust.RUNNING: "Trusted, exactly as shown.",
+}
+
+
 def answers(without: str) -> list[Option[Trust]]:
     """Return the answers to the question of trust, no first; `without` says what no means."""
     return [
@@ -46,7 +53,9 @@ def ask_for_trust(report: TrustReport, changed: str) -> Trust:
     sys.stdout.write(describe(report, changed, columns, detect()) + "\n")
     sys.stdout.flush()
     options = answers("work here without it: nothing of the project runs or counts")
-    return select("Trust what this project brings?", options, cancelled=Trust.NOTHING)
+    trust = select("Trust what this project brings?", options, cancelled=Trust.NOTHING)
+    sys.stdout.write(f"{_ANSWERED[trust]}\n")
+    return trust
 
 
 def describe(report: TrustReport, changed: str, columns: int, colour: Colour) -> str:

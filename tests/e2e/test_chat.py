@@ -266,6 +266,20 @@ def test_a_command_typed_by_the_person_runs_unasked_and_is_told_to_the_model():
         assert "typed by me" in sent
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "No model is chosen."),
+        (["--model", "gpt-x"], "There is no API key for https://api.openai.com/v1."),
+    ],
+)
+def test_what_is_missing_for_a_first_message_is_said_before_it(flags, said):
+    with Terminal([*OPTA, *flags], columns=120) as terminal:
+        terminal.wait(said)
+        screen = terminal.wait("ask ·")
+        assert screen.index("/help for commands and keys") < screen.index(said)
+
+
 def test_a_mentioned_file_goes_along():
     Path("notes.txt").write_text("the secret of soup")
     with ModelServer([say("Soup it is.")]) as server, chat(server) as terminal:

@@ -59,6 +59,13 @@ def test_a_change_is_shown_as_a_diff(project: Path):
     assert "model: theirs" not in text
 
 
+TOLD = {
+    "nothing": "Not trusted: nothing of the project runs or counts.",
+    "reading": "Trusted to be read: none of its tools is used.",
+    "running": "Trusted, exactly as shown.",
+}
+
+
 @needs_tmux
 @pytest.mark.parametrize(
     ("key", "answer"),
@@ -70,7 +77,8 @@ def test_only_yes_trusts(project: Path, key: str, answer: str):
         terminal.wait(QUESTION)
         time.sleep(GRACE_S + 0.1)
         terminal.send(key)
-        terminal.wait(f"trusted: {answer}")
+        screen = terminal.wait(f"trusted: {answer}")
+        assert TOLD[answer] in screen
         assert QUESTION not in terminal.screen()
 
 

@@ -153,9 +153,7 @@ def tokens_view(
     ])  # fmt: skip
 
 
-def info_view(
-    row: ToolRow, description: str, parameters: Mapping[str, Any], file: str = ""
-) -> str:
+def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any], file: str = "") -> str:
     """Return everything about one tool; `file` is where it is defined, if in one."""
     declared = "" if row.declared is None else f" (declared {row.declared})"
     return "\n".join([
