@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
 from agent.model.base import (
     CallDelta,
     Delta,
     Finished,
     FinishReason,
+    ModelError,
     ReasoningDelta,
     TextDelta,
     UsageDelta,
 )
-from agent.model.failures import cut
+from agent.model.failures import Problem, Target, cut, error_for
 from agent.model.sse import SseEvent
 from agent.model.wire_ids import unused_id
 from agent.model.wire_json import decode, is_object
@@ -114,6 +118,45 @@ class ThinkTags:
     def _to_text(self, text: str) -> None:
         self._state, self._held = "text", ""
         self._buffer.text(text)
+
+
+class Assembler(ABC):
+    """Puts one answer together from the events of its stream.
+
+    `finished`: the model has said that it is done; usage may still follow. `complete`: nothing more
+    is to come.
+    """
+
+    def __init__(
+        self, used_ids: set[str], origin: str, target: Target, headers: Mapping[str, str]
+    ) -> None:
+        """Begin. `used_ids` are the call ids of the conversation so far, `origin` names server and
+        model, `headers` came before the stream."""
+        self.finished = False
+        self.complete = False
+        self._used_ids = used_ids
+        self._origin = origin
+        self._target = target
+        self._headers = headers
+        self._buffer = DeltaBuffer()
+        self._content = ThinkTags(self._buffer)
+        self._usage: UsageDelta | None = None
+
+    @abstractmethod
+    def feed(self, event: SseEvent) -> None:
+        """Take the next event. Raises ModelError where it reports one."""
+
+    @abstractmethod
+    def end(self) -> list[Delta]:
+        """Return what is left, `Finished` last. Raises ModelError (CUT) where an end is missing."""
+
+    def drain(self) -> list[Delta]:
+        """Return the deltas that arrived since the last call."""
+        return self._buffer.drain()
+
+    def _failure(self, said: JsonObject) -> ModelError:
+        """Return the error for what the server reports within the stream."""
+        return error_for(Problem.in_stream(said.get("error") or said, self._headers), self._target)
 
 
 class CallBuilder:

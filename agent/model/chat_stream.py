@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.model.answer import (
+    Assembler,
     CallBuilder,
-    DeltaBuffer,
-    ThinkTags,
     finish_reason,
     finished_calls,
     last_deltas,
@@ -22,7 +21,7 @@ from agent.model.answer import (
 )
 from agent.model.base import Delta, FailureKind, FinishReason, ModelError, UsageDelta
 from agent.model.chat_request import CALL_EXTRAS, REASONING_FIELD
-from agent.model.failures import Problem, Target, cut, error_for
+from agent.model.failures import Target, cut
 from agent.model.sse import SseEvent
 from agent.model.wire_request import ORIGIN
 from tools.definition import JsonObject
@@ -34,24 +33,16 @@ SENT_BACK = "reasoning_content"
 _FAILED = frozenset({"error", "network_error", "unexpected_tool_call"})
 
 
-class ChatAssembler:
-    """Puts one answer together. `used_ids` are the call ids of the conversation so far."""
+class ChatAssembler(Assembler):
+    """Puts one answer of Chat Completions together."""
 
     def __init__(
         self, used_ids: set[str], origin: str, target: Target, headers: Mapping[str, str]
     ) -> None:
-        self.finished = False
-        self.complete = False
-        self._used_ids = used_ids
-        self._origin = origin
-        self._target = target
-        self._headers = headers
-        self._buffer = DeltaBuffer()
-        self._content = ThinkTags(self._buffer)
+        super().__init__(used_ids, origin, target, headers)
         self._calls = CallPieces()
         self._reasoning_field = ""
         self._details = ReasoningDetails()
-        self._usage: UsageDelta | None = None
         self._reason = ""
 
     def feed(self, event: SseEvent) -> None:
@@ -63,16 +54,11 @@ class ChatAssembler:
         if not isinstance(chunk, dict):
             return
         if chunk.get("error") or event.event == "error":
-            problem = Problem.in_stream(chunk.get("error") or chunk, self._headers)
-            raise error_for(problem, self._target)
+            raise self._failure(chunk)
         if usage := chunk.get("usage"):
             self._usage = _usage(usage)
         for choice in chunk.get("choices") or ():
             self._take_choice(choice)
-
-    def drain(self) -> list[Delta]:
-        """Return the deltas that arrived since the last call."""
-        return self._buffer.drain()
 
     def end(self) -> list[Delta]:
         """Return what is left, `Finished` last. Raises ModelError (CUT) where an end is missing."""

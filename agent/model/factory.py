@@ -9,8 +9,9 @@ from agent.model.base import FailureKind, ModelClient, ModelError
 from agent.model.options import ModelOptions
 
 if TYPE_CHECKING:
-    from agent.model.chat import ChatCompletions
-    from agent.model.responses import Responses
+    from agent.model.endpoint import Endpoint
+    from agent.model.http_client import WireApi
+    from agent.model.traits import ServerTraits
 
 SCRIPT = "script:"
 """A model name that begins so plays the script file that follows."""
@@ -61,14 +62,21 @@ def _http_client(
             f"What is set about the model server is wrong: {error}.",
             next_step="Correct or remove that setting.",
         ) from None
-    return HttpModelClient(endpoint, _wire(api)(endpoint, options, traits), traits)
+    return HttpModelClient(endpoint, _wire(api, endpoint, options, traits), traits)
 
 
-def _wire(api: str) -> type[ChatCompletions | Responses]:
+def _wire(api: str, endpoint: Endpoint, options: ModelOptions, traits: ServerTraits) -> WireApi:
+    """Return the API that the server speaks; only that one is imported."""
+    from agent.model.http_client import WireApi
+
     if api == "responses":
-        from agent.model.responses import Responses
+        from agent.model.responses_request import ResponsesRequestWriter
+        from agent.model.responses_stream import ResponsesAssembler
 
-        return Responses
-    from agent.model.chat import ChatCompletions
+        responses = ResponsesRequestWriter(endpoint.model, endpoint.origin, options, traits)
+        return WireApi("/responses", responses.body, ResponsesAssembler)
+    from agent.model.chat_request import ChatRequestWriter
+    from agent.model.chat_stream import ChatAssembler
 
-    return ChatCompletions
+    chat = ChatRequestWriter(endpoint.model, endpoint.origin, options, traits)
+    return WireApi("/chat/completions", chat.body, ChatAssembler)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Protocol
 
 import httpx2
 
+from agent.model.answer import Assembler
 from agent.model.base import Delta, FailureKind, ModelError, ModelRequest
 from agent.model.endpoint import Endpoint
 from agent.model.failures import Problem, cut, error_for, no_connection
 from agent.model.sse import SseDecoder, SseEvent
 from agent.model.traits import ServerTraits
+from agent.model.wire_ids import used_call_ids
 from tools.connecting import http_client, why_unreachable
+from tools.record import record
 
 MAX_ERROR_BYTES = 256 * 1024
 """How much of an error response is read."""
@@ -32,40 +34,17 @@ REUSE_S = 0.1
 """How long the end of a finished response is waited for, so that its connection can be reused."""
 
 
-class Assembler(Protocol):
-    """Puts one answer together from the events of its stream."""
+@record
+class WireApi:
+    """One of the APIs that OpenAI-compatible servers speak.
 
-    finished: bool
-    """The model has said that it is done; usage may still follow."""
-
-    complete: bool
-    """Nothing more is to come."""
-
-    def feed(self, event: SseEvent) -> None:
-        """Take the next event. Raises ModelError where it reports one."""
-        ...
-
-    def drain(self) -> list[Delta]:
-        """Return the deltas that arrived since the last call."""
-        ...
-
-    def end(self) -> list[Delta]:
-        """Return what is left, `Finished` last. Raises ModelError (CUT) where an end is missing."""
-        ...
-
-
-class WireApi(Protocol):
-    """One of the APIs that OpenAI-compatible servers speak."""
+    `write` returns a request's bytes and the names of its top-level keys, `reader` makes what reads
+    the answer.
+    """
 
     path: str
-
-    def body(self, request: ModelRequest) -> tuple[bytes, frozenset[str]]:
-        """Return the request's bytes and the names of its top-level keys."""
-        ...
-
-    def assembler(self, request: ModelRequest, headers: Mapping[str, str]) -> Assembler:
-        """Return what reads the answer to `request`."""
-        ...
+    write: Callable[[ModelRequest], tuple[bytes, frozenset[str]]]
+    reader: type[Assembler]
 
 
 class WholeBody:
@@ -159,7 +138,8 @@ class HttpModelClient:
         response = await self._open(request)
         ahead: ReadAhead | None = None
         try:
-            assembler = self._api.assembler(request, response.headers)
+            endpoint, used = self._endpoint, used_call_ids(request.messages)
+            assembler = self._api.reader(used, endpoint.origin, endpoint.target, response.headers)
             decoder = self._decoder(response)
             ahead = ReadAhead(response.aiter_bytes())
             ended = False
@@ -187,7 +167,7 @@ class HttpModelClient:
 
     async def _open(self, request: ModelRequest) -> httpx2.Response:
         for _ in range(MAX_ADAPTATIONS):
-            body, keys = self._api.body(request)
+            body, keys = self._api.write(request)
             response = await self._post(body)
             if response.status_code < 300:
                 return response

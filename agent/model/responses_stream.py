@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.model.answer import (
+    Assembler,
     CallBuilder,
-    DeltaBuffer,
-    ThinkTags,
     finish_reason,
     finished_calls,
     last_deltas,
@@ -16,7 +15,7 @@ from agent.model.answer import (
     token_count,
 )
 from agent.model.base import Delta, FinishReason, UsageDelta
-from agent.model.failures import Problem, Target, cut, error_for
+from agent.model.failures import Target, cut
 from agent.model.responses_request import OUTPUT
 from agent.model.sse import SseEvent
 from agent.model.wire_request import ORIGIN
@@ -29,22 +28,14 @@ _REASONING_DELTAS = frozenset(
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 
 
-class ResponsesAssembler:
-    """Puts one answer together. `used_ids` are the call ids of the conversation so far."""
+class ResponsesAssembler(Assembler):
+    """Puts one answer of the Responses API together."""
 
     def __init__(
         self, used_ids: set[str], origin: str, target: Target, headers: Mapping[str, str]
     ) -> None:
-        self.finished = False
-        self.complete = False
-        self._used_ids = used_ids
-        self._origin = origin
-        self._target = target
-        self._headers = headers
-        self._buffer = DeltaBuffer()
-        self._content = ThinkTags(self._buffer)
+        super().__init__(used_ids, origin, target, headers)
         self._items = OutputItems()
-        self._usage: UsageDelta | None = None
         self._reason: FinishReason = FinishReason.STOP
 
     def feed(self, event: SseEvent) -> None:
@@ -67,13 +58,7 @@ class ResponsesAssembler:
         elif kind in _ENDS or data.get("object") == "response":
             self._take_end(data.get("response") or data)
         elif kind in {"error", "response.failed"} or "error" in data:
-            failed = data.get("response") or data
-            problem = Problem.in_stream(failed.get("error") or failed, self._headers)
-            raise error_for(problem, self._target)
-
-    def drain(self) -> list[Delta]:
-        """Return the deltas that arrived since the last call."""
-        return self._buffer.drain()
+            raise self._failure(data.get("response") or data)
 
     def end(self) -> list[Delta]:
         """Return what is left, `Finished` last. Raises ModelError (CUT) where an end is missing."""
@@ -97,9 +82,7 @@ class ResponsesAssembler:
 
     def _take_end(self, response: Any) -> None:
         if response.get("status") == "failed":
-            raise error_for(
-                Problem.in_stream(response.get("error") or response, self._headers), self._target
-            )
+            raise self._failure(response)
         for place, item in enumerate(response.get("output") or ()):
             self._take_item(place, item, done=True)
         usage = response.get("usage")
