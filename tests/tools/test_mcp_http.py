@@ -18,6 +18,7 @@ import pytest
 from tests.support.cli import OPTA, opta
 from tests.support.mcp_conformance import visit
 from tests.support.mcp_session import session
+from tests.support.model_server import ModelServer, Reply
 from tests.support.soon import SOON_S
 from tools import storage
 from tools.definition import Outcome, Scope
@@ -77,6 +78,34 @@ async def test_an_address_on_this_machine_is_asked_through_no_proxy(tmp_path, ad
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     async with session(tmp_path, at(address)) as s:
         assert s.told == []
+
+
+WRONG = {
+    "a page": (Reply(b"<html>Log in to the wifi", 200, {"Content-Type": "text/html"}),
+               "Unexpected content type: text/html"),
+    "an error": (Reply(b"boom", 500), "it answered with HTTP 500 (Internal Server Error)"),
+    "no such place": (Reply(b"", 404), "it answered with HTTP 404 (Not Found)"),
+    "half a message": (Reply(b'{"jsonrpc":"2.0","id":0,"res', 200,
+                             {"Content-Type": "application/json"}),
+                       "Failed to parse JSON response: it sent no message of MCP"),
+    "a stream of something": (Reply(b"data: hello\n\n"),
+                              "Failed to parse SSE message: it sent no message of MCP"),
+    "another result": (lambda request: Reply(
+        json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {"a": 1}}).encode(), 200,
+        {"Content-Type": "application/json"}), "it sent no message of MCP: capabilities: Field required"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+async def test_an_address_that_speaks_something_else_costs_one_line(tmp_path, wrong):
+    reply, said = WRONG[wrong]
+    with ModelServer([reply] * 20) as web:
+        async with session(tmp_path, at(web.base_url, start_ms=SOON_S * 1000)) as s:
+            (told,) = s.told
+    assert told.startswith("MCP server web is not available: ")
+    assert said in told
+    assert "pydantic" not in told
+    assert len(told) < 160
 
 
 async def test_a_rule_against_a_host_keeps_opta_from_connecting(tmp_path, address):

@@ -8,26 +8,52 @@ from typing import Any
 
 from tools.connecting import http_client
 from tools.sources.mcp.config import ServerConfig
-from tools.sources.mcp.login import stored_login
+from tools.sources.mcp.login import LoginNeeded, stored_login
+from tools.sources.mcp.sdk import innermost
 
 CONNECT_S = 30.0
 MAX_EVENT_BYTES = 8 << 20
 """The longest event that is read from a stream, in bytes."""
 
 
+class AddressError(Exception):
+    """What is at an address answered with an error of HTTP."""
+
+
 @asynccontextmanager
 async def open_address(config: ServerConfig) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to the address of a server. Raises LoginNeeded when it wants a login."""
+    """Connect to the address of a server.
+
+    Raises LoginNeeded when it wants a login, AddressError when it answers with an HTTP error.
+    """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     timeout = httpx2.Timeout(CONNECT_S, read=None)
+    error = ""
+
+    async def note(response: httpx2.Response) -> None:
+        # A server need not answer other requests than those that carry messages.
+        nonlocal error
+        if response.request.method == "POST":
+            told = f"it answered with HTTP {response.status_code} ({response.reason_phrase})"
+            error = told if response.is_error else ""
+
     async with (
         http_client(
-            config.url, headers=dict(config.headers), timeout=timeout, auth=stored_login(config)
+            config.url,
+            headers=dict(config.headers),
+            timeout=timeout,
+            auth=stored_login(config),
+            event_hooks={"response": [note]},
         ) as client,
         streamable_http_client(
             config.url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES
         ) as streams,
     ):
-        yield streams
+        try:
+            yield streams
+        except Exception as problem:
+            if not error or isinstance(innermost(problem), LoginNeeded):
+                raise
+            raise AddressError(error) from problem

@@ -31,6 +31,7 @@ MAX_PAGES = 100
 MAX_LISTED = 1000
 """How many prompts and resources of one server are looked at."""
 
+_NO_MESSAGE = "it sent no message of MCP"
 _LOST = (-32000, -32600)
 _LOST_WORDS = ("connection closed", "session terminated", "connection lost")
 
@@ -225,8 +226,15 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def reason(error: BaseException) -> str:
-    """Return the words of an error."""
-    return explained(innermost(error))
+    """Return the words of an error, without those of the library that checks messages."""
+    plain = innermost(error)
+    problems = getattr(plain, "errors", None)
+    if callable(problems):
+        first = problems()[0]
+        field = ".".join(map(str, first["loc"]))
+        return f"{_NO_MESSAGE}: {field}: {first['msg']}"
+    before, found, _ = explained(plain).partition("validation error")
+    return f"{before.rstrip(' 0123456789')} {_NO_MESSAGE}" if found else before
 
 
 def lost_connection(error: BaseException) -> bool:
