@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tools.connecting import explained, http_client
 from tools.engine.output import visible
 from tools.record import record
 from tools.sources.team.answer import MAX_BYTES, TeamError
 from tools.sources.team.config import TeamConfig
+
+if TYPE_CHECKING:
+    import httpx2
 
 _REASON_CHARS = 240
 _NO_TOKEN = "it wants a token: {} is not set, and `opta team login` was not used"
@@ -61,16 +66,11 @@ def checked_token(token: str) -> str:
     return token
 
 
-def _check(response: object, config: TeamConfig, token: str) -> None:
+def _check(response: httpx2.Response, config: TeamConfig, token: str) -> None:
     """Raise TeamError for an answer that cannot hold tools."""
-    import httpx2
-
-    assert isinstance(response, httpx2.Response)
     status = response.status_code
     if 300 <= status < 400:
-        target = httpx2.URL(response.headers.get("location", "")).host if (
-            response.headers.get("location", "").isprintable()
-        ) else ""  # fmt: skip
+        target = _host(response.headers.get("location", ""))
         where = f" to {visible(target)[:_REASON_CHARS]}" if target else ""
         raise TeamError(f"it redirects{where}, where no token is sent: set teams.url to the place")
     if status == 401:
@@ -85,10 +85,14 @@ def _check(response: object, config: TeamConfig, token: str) -> None:
         raise TeamError("it answered compressed, which was not asked for")
 
 
-async def _body(response: object) -> bytes:
-    import httpx2
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
-    assert isinstance(response, httpx2.Response)
+
+async def _body(response: httpx2.Response) -> bytes:
     length = response.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > MAX_BYTES:
         raise _too_big()
