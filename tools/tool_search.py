@@ -39,13 +39,21 @@ class ToolSearch:
         self._texts = [_text(tool) for tool in tools]
 
     def find(self, query: str) -> list[ToolDefinition]:
-        """Return the tools that match, the best first; exact names before all others."""
+        """Return the tools that match, the best first.
+
+        Few, since each tool that is loaded costs tokens from then on: where the query is names of
+        tools only these, and where the best tool has all its words only such as have them too.
+        """
+        named = self._named(query)
+        if named and len(named) == len(query.split()):
+            return named
         points: dict[int, float] = {}
-        for word in _words(query):
+        words = _words(query)
+        for word in words:
             values = {
                 position: value
                 for position, text in enumerate(self._texts)
-                if word in text and (value := _value(word, text))
+                if (value := _value(word, text))
             }
             rarity = math.log(1 + len(self._texts) / (1 + len(values)))
             for position, value in values.items():
@@ -54,8 +62,13 @@ class ToolSearch:
         close = [position for position, value in points.items() if value >= least]
         # Ties keep the order of the tools.
         close.sort(key=lambda position: (-points[position], position))
+        if close and self._has_all(close[0], words):
+            close = [position for position in close if self._has_all(position, words)]
         found = (self._tools[position] for position in close)
-        return list({tool.name: tool for tool in (*self._named(query), *found)}.values())
+        return list({tool.name: tool for tool in (*named, *found)}.values())
+
+    def _has_all(self, position: int, words: Sequence[str]) -> bool:
+        return all(_value(word, self._texts[position]) for word in words)
 
     def _named(self, query: str) -> list[ToolDefinition]:
         asked = {word.strip("\"'`,;:()") for word in query.split()}
@@ -89,7 +102,9 @@ def _words(query: str) -> list[str]:
 
 
 def _value(word: str, text: str) -> float:
-    """Return what a word counts that stands in the text of a tool."""
+    """Return what a word counts by where it stands in the text of a tool; 0 where it does not."""
+    if word not in text:
+        return 0.0
     name, tags, rest = text.split("\n", 2)
     if word in name:
         return WHOLE_WORD if f" {word} " in name else IN_NAME

@@ -62,6 +62,24 @@ def test_a_tool_that_only_shares_a_common_word_is_no_match():
     assert ToolSearch(()).find("anything") == []
 
 
+def test_only_tools_with_every_word_are_found_where_the_best_one_has_them_all():
+    tools = [tool(f"{verb}_queue_{place}") for verb in ("restart", "stop") for place in "abc"]
+    search = ToolSearch([*tools, tool("restart_queue_mars"), tool("restart_queue_moon")])
+    assert [found.name for found in search.find("restart the queue on mars")] == [
+        "restart_queue_mars"
+    ]
+    assert [found.name for found in search.find("stop queue")] == [
+        "stop_queue_a", "stop_queue_b", "stop_queue_c",
+    ]  # fmt: skip
+    assert [found.name for found in search.find("queue mars")] == ["restart_queue_mars"]
+    assert len(search.find("restart a queue on venus")) > 1
+
+
+def test_names_of_tools_find_these_alone():
+    found = ToolSearch(TOOLS).find("mcp_github_list_issues, deploy")
+    assert {tool.name for tool in found} == {"mcp_github_list_issues", "deploy"}
+
+
 @given(st.text(max_size=60))
 def test_any_question_has_an_answer(query):
     found = ToolSearch(TOOLS).find(query)
