@@ -76,6 +76,10 @@ async def show(repl: Repl, port: Port, first: str) -> int:
         await settle()
 
 
+LEAVING = ("exit", "quit")
+"""What leaves the chat without a slash, as it leaves a shell."""
+
+
 class Port:
     """The chat as the terminal front end wants it, from before the chat exists."""
 
@@ -113,7 +117,9 @@ class Port:
 
         chat = await self._opened()
         try:
-            if text.startswith("!"):
+            if text.strip() in LEAVING:
+                self.repl.leave(DONE)
+            elif text.startswith("!"):
                 await chat.run_as_person(text[1:].strip())
             elif is_command(text):
                 self.repl.show(await self._command(chat, text))

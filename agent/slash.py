@@ -44,6 +44,26 @@ class SlashCommand:
     aliases: tuple[str, ...] = ()
 
 
+ELSEWHERE = {
+    "add-dir": "name the file or directory; what lies outside the project asks",
+    "agents": "there are none; `opta loop SPEC.md` works on a spec with fresh context each time",
+    "config": "`opta config show` and `opta config set KEY VALUE`, in a shell or behind !",
+    "context": "the bottom line tells how full it is, /tools tokens what the tools take of it",
+    "copy": "`opta sessions export` writes the conversation, in a shell or behind !",
+    "diff": "!git diff shows what has changed",
+    "doctor": "`opta doctor`, in a shell or behind !",
+    "export": "`opta sessions export` writes the conversation, in a shell or behind !",
+    "hooks": "they are settings: pre_tool_hooks, tool_hook_command, stop_hook_command",
+    "login": "the key for the model's server comes from OPENAI_API_KEY",
+    "memory": "what the model should always know goes into AGENTS.md; /init writes one",
+    "review": "~/.config/opta/commands/review.md makes it a command of your own",
+    "status": "the bottom line has mode, model and context; /cost, /permissions, /mcp the rest",
+    "theme": "the terminal's own colours are used",
+    "vim": "Ctrl-G opens your editor",
+}
+"""What other programs have a command for, and where it is here."""
+
+
 def is_command(text: str) -> bool:
     """Tell whether a line typed is a slash command; `//` and paths such as `/etc/hosts` are not."""
     return re.fullmatch(rf"/(?:{_NAME}|{PROMPT.pattern})?(\s[^\n]*)?", text) is not None
@@ -87,6 +107,8 @@ async def _own(chat: Chat, name: str, rest: str) -> str:
     """Send the text of a command of the person's own as their message."""
     command = user_commands.find(name)
     if command is None:
+        if name in ELSEWHERE:
+            return f"There is no command /{name}: {ELSEWHERE[name]}."
         near = get_close_matches(name, [known for known, _ in offered()], 1)
         meant = f" (did you mean /{near[0]}?)" if near else ""
         return f"There is no command /{name}{meant}. /help lists them."

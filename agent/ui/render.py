@@ -130,7 +130,7 @@ def call_body(
     text = shown.text if isinstance(shown, TextDisplay) else ""
     if not text and (not result.success or result.exit_code is not None):
         # What a command printed is what the person wants to see of it.
-        text = result.text
+        text = result.text.removesuffix(f"[exit code: {result.exit_code}]")
     lines = wrap(sanitize(text).strip("\n"), columns - 2) if text.strip() else []
     rest = f", all in {result.full_output}{offer}" if result.full_output else offer
     if most is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.slash import COMMANDS
+from agent.slash import COMMANDS, ELSEWHERE
 from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, error, say, sse
@@ -264,6 +264,26 @@ def test_a_command_typed_by_the_person_runs_unasked_and_is_told_to_the_model():
         sent = server.sent_messages[-1]["content"]
         assert "$ echo typed by m''e" in sent
         assert "typed by me" in sent
+
+
+def test_a_command_of_other_programs_is_answered_with_where_it_is_here():
+    own_command("review", "Review @$1.")
+    with ModelServer([say("Reviewed.")]) as server, chat(server, columns=120) as terminal:
+        enter(terminal, "/doctor")
+        terminal.wait("There is no command /doctor: `opta doctor`, in a shell or behind !.")
+        enter(terminal, "/review x.py")
+        terminal.wait("Reviewed.")
+        assert not set(ELSEWHERE) & {command.name for command in COMMANDS}
+
+
+def test_a_failed_command_tells_its_exit_code_once():
+    with ModelServer() as server, chat(server) as terminal:
+        enter(terminal, "!echo why; exit 7")
+        terminal.wait("exit 7")
+        screen = terminal.wait(lambda screen: "\n  why\n" in screen)
+        assert "exit code" not in screen
+        enter(terminal, "exit")
+        assert terminal.wait_exit() == 0
 
 
 @pytest.mark.parametrize(
