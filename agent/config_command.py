@@ -24,7 +24,7 @@ from agent.project import ProjectTrust, project_root, trust_in
 from agent.settings_files import Layer, SettingsError, read_project, user_file
 from agent.settings_view import Entry, entries, place_of, said_by, select
 from tools import storage
-from tools.engine.output import json_text, visible
+from tools.engine.output import visible
 from tools.formats.problems import shown_path
 from tools.permissions.trust import SETTINGS_FILES
 from tools.record import record
@@ -88,7 +88,7 @@ def _show(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
             "unused": [_data(entry) for entry in unused],
             "warnings": found.warnings,
         }
-        out.write(f"{json_text(told, indent=2)}\n")
+        streams.write_json(out, told)
         return DONE
     if not arguments.keys:
         for path, state in _files(root, trust):
@@ -137,7 +137,7 @@ def _get(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
     found = _found(arguments, root, trust_in(root, given=arguments.trust))
     shown = [entry for entry in _chosen(found.entries, arguments.keys) if entry.is_set]
     if arguments.format == "json":
-        out.write(f"{json_text([_data(entry) for entry in shown], indent=2)}\n")
+        streams.write_json(out, [_data(entry) for entry in shown])
         return DONE if shown else FAILED
     if not shown:
         raise UserError(f"{arguments.keys[0]} is not set")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from agent.errors import DONE, FAILED
 from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags, add_project_flags
 from agent.project import project_root
+from agent.streams import write_json
 from tools.definition import JsonObject
 from tools.engine.output import visible
 
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         online=arguments.online,
     )
     if arguments.format == "json":
-        out.write(json.dumps(asdict(found), indent=2, ensure_ascii=False) + "\n")
+        write_json(out, asdict(found))
     else:
         out.writelines(f"{visible(line)}\n" for line in _text(found))
     return FAILED if found.problems else DONE

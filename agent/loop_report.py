@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any, TextIO
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 from agent.errors import DONE
 from agent.project import project_root
 from agent.spec_loop import task_counts
+from agent.streams import write_json
 from agent.ui.loop_view import counted
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
@@ -26,7 +26,7 @@ def write_status(arguments: argparse.Namespace, out: TextIO) -> int:
     names = [arguments.name] if arguments.name else session_names(arguments.store, root)
     found = [_described(arguments.store, root, name) for name in names]
     if arguments.format == "json":
-        _write_json(out, found)
+        write_json(out, found)
     elif not found:
         place = sanitize(str(store_path(arguments.store, root)))
         out.write(f"There are no sessions in {place}. Begin one: opta loop SPEC.md\n")
@@ -44,7 +44,7 @@ def write_log(arguments: argparse.Namespace, out: TextIO) -> int:
     )
     try:
         if arguments.format == "json":
-            _write_json(out, [_frame_json(frame) for frame in log.frames])
+            write_json(out, [_frame_json(frame) for frame in log.frames])
             return DONE
         for frame in log.frames:
             out.write(f"{sanitize(_frame_line(frame))}\n")
@@ -120,11 +120,6 @@ def _frame_json(frame: Frame) -> JsonObject:
         "id": frame.id, "topic": frame.topic, "t": frame.time, "meta": frame.meta,
         "body": frame.body,
     }  # fmt: skip
-
-
-def _write_json(out: TextIO, value: object) -> None:
-    # ASCII only: what a session holds may be meant for a terminal's control functions.
-    out.write(json.dumps(value, indent=2) + "\n")
 
 
 def _when(seconds: float) -> str:

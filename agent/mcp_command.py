@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from agent.mcp_by_hand import connected
 from agent.mcp_chat import first_line
 from agent.project import project_root, trust_in
 from agent.settings_edit import SettingsWriteError, set_mcp_server
+from agent.streams import write_json
 from tools import storage
 from tools.definition import Scope
 from tools.engine.output import clean, visible
@@ -178,8 +178,7 @@ def _list(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
     configured = _configured(arguments, root)
     servers = [configured.servers[name] for name in sorted(configured.servers)]
     if arguments.format == "json":
-        json.dump([_data(config) for config in servers], out, indent=2, ensure_ascii=False)
-        out.write("\n")
+        write_json(out, [_data(config) for config in servers])
     else:
         width = max((len(config.name) for config in servers), default=0)
         for config in servers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import json
 import os
 import shlex
 from pathlib import Path
@@ -20,6 +19,8 @@ from agent.session import SessionError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
 from agent.settings_files import SettingsError
 from agent.settings_values import Settings
+from agent.settings_view import place_of
+from agent.streams import write_json
 from agent.team import team_tools
 from tools import storage
 from tools.builtin.kit import Services
@@ -112,7 +113,7 @@ def _list(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     if args.format == "json":
         listed = [_rule_json(rule) for rule in settings.rules]
         told = [{**_rule_json(p.rule), "problem": p.message} for p in problems]
-        _write_json(out, {"default": settings.default_verdict, "rules": listed, "problems": told})
+        write_json(out, {"default": settings.default_verdict, "rules": listed, "problems": told})
         return DONE
     for rule in settings.rules:
         out.write(f"{rule.verdict:<6} {sanitize(rule.stored)}  ({sanitize(rule.origin)})\n")
@@ -139,7 +140,7 @@ def _check(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     whole, parts = check_command(gate, line, root)
     if args.format == "json":
         found = {**_finding_json(whole), "commands": [_finding_json(part) for part in parts]}
-        _write_json(out, found)
+        write_json(out, found)
     else:
         out.write(f"{_sentence(whole)}\n")
         for part in parts:
@@ -255,7 +256,7 @@ def _add(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     problems = [p for p in review(settings.rules, root) if p.rule.stored == rule.stored]
     if args.format == "json":
         told = [problem.message for problem in problems]
-        _write_json(out, {**_rule_json(rule), "path": str(path), "problems": told})
+        write_json(out, {**_rule_json(rule), "path": str(path), "problems": told})
         return DONE
     where = "everywhere" if args.everywhere else f"for {sanitize(str(root))}"
     out.write(f"Added {where}: {rule.verdict} {sanitize(rule.stored)} ({sanitize(str(path))})\n")
@@ -267,7 +268,7 @@ def _add(args: argparse.Namespace, root: Path, out: TextIO) -> int:
 def _remove(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     places = remove_permission_rule(root, args.rule)
     if args.format == "json":
-        _write_json(out, {"removed": places})
+        write_json(out, {"removed": places})
     for place in places if args.format == "text" else ():
         out.write(f"Removed {sanitize(args.rule)}: {sanitize(place)}\n")
     if not places:
@@ -285,7 +286,7 @@ def _why(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     decided = [event for event in events if isinstance(event, CallDecided)][-_SHOWN_DECISIONS:]
     if args.format == "json":
         told = [{"call": d.title, "allowed": d.allowed, "by": d.by} for d in decided]
-        _write_json(out, {"session": path.stem, "decisions": told})
+        write_json(out, {"session": path.stem, "decisions": told})
         return DONE
     out.write(f"Session {path.stem}:\n")
     for event in decided:
@@ -330,17 +331,8 @@ def _finding_json(found: Finding) -> dict[str, Any]:
 
 
 def _rule_json(rule: Rule) -> dict[str, Any]:
-    file, colon, line = rule.origin.rpartition(":")
-    placed = bool(colon) and line.isdecimal()
+    file, line = place_of(rule.origin)
     return {
-        "verdict": rule.verdict,
-        "rule": rule.stored,
-        "origin": rule.origin,
-        "file": file if placed else None,
-        "line": int(line) if placed else None,
-    }
-
-
-def _write_json(out: TextIO, value: object) -> None:
-    # ASCII only: what a command holds may be meant for a terminal's control functions.
-    out.write(json.dumps(value, indent=2) + "\n")
+        "verdict": rule.verdict, "rule": rule.stored, "origin": rule.origin,
+        "file": file, "line": line,
+    }  # fmt: skip

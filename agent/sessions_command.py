@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from agent.flags import add_command, add_subcommands
 from agent.journal import Recording, replay
 from agent.messages import AssistantMessage, Message, UserMessage
 from agent.session import SessionError, SessionSummary
+from agent.streams import write_json
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
 
@@ -92,7 +92,7 @@ def _list(args: argparse.Namespace, out: TextIO) -> int:
     listed = (s for s in session.summaries(cwd) if s.answered or args.all)
     found = list(itertools.islice(listed, args.limit or None))
     if args.format == "json":
-        _write_json(out, [_summary_json(summary) for summary in found])
+        write_json(out, [_summary_json(summary) for summary in found])
         return 0
     if not found:
         where = "" if args.all else f" in {sanitize(str(cwd))} (--all lists every directory)"
@@ -134,7 +134,7 @@ def _remove(args: argparse.Namespace, out: TextIO) -> int:
         if args.format == "text":
             out.write(f"Removed {path.stem}.\n")
     if args.format == "json":
-        _write_json(out, {"removed": [path.stem for path in paths]})
+        write_json(out, {"removed": [path.stem for path in paths]})
     return 0
 
 
@@ -194,7 +194,7 @@ def _write_session(args: argparse.Namespace, out: TextIO) -> int:
     )
     messages = replay(whole)
     if args.format == "json":
-        _write_json(out, _session_json(path, recording, messages))
+        write_json(out, _session_json(path, recording, messages))
         return 0
     for part in itertools.chain(
         _heading(path, recording),
@@ -300,11 +300,6 @@ def _message_json(message: Message) -> JsonObject:
                 "duration_ms": message.result.duration_ms,
                 "text": message.result.text,
             }
-
-
-def _write_json(out: TextIO, value: object) -> None:
-    # ASCII only: what a session holds may be meant for a terminal's control functions.
-    out.write(json.dumps(value, indent=2) + "\n")
 
 
 def _when(seconds: float) -> str:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from agent.errors import UserError
 
@@ -82,6 +82,13 @@ def tell(message: str) -> None:
     with suppress(OSError, ValueError):
         sys.stderr.write(f"opta: {text}\n")
         sys.stderr.flush()
+
+
+def write_json(out: TextIO, value: object) -> None:
+    """Write a value for programs, safe to look at in a terminal (R36)."""
+    from tools.engine.output import json_text
+
+    out.write(f"{json_text(value, indent=2)}\n")
 
 
 def confirm(question: str) -> bool | None:

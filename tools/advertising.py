@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from tools.actions import McpAction
 from tools.definition import JsonObject, ToolDefinition
 from tools.record import record
-
-if TYPE_CHECKING:
-    from tools.registry import ToolEntry
 
 BYTES_PER_TOKEN = 2.5
 """Fewer bytes than a token of a schema ever has on average: below it nothing needs counting."""
 
 MOST_NAMED = 20
 """How many tools are named before only their sources are."""
+
+
+@record
+class ToolEntry:
+    """One known tool. `reason` says why it is off, for people; empty when it is on.
+
+    A `deferred` one is off only until the model asks for it.
+    """
+
+    definition: ToolDefinition
+    enabled: bool
+    reason: str = ""
+    deferred: bool = False
 
 
 @record

@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tools.advertising import Deferral, Ranking, over_budget, over_number, summed_up
+from tools.advertising import (
+    Deferral,
+    Ranking,
+    ToolEntry,
+    over_budget,
+    over_number,
+    summed_up,
+)
 from tools.definition import JsonObject, ToolDefinition
 from tools.formats.problems import ToolProblem
 from tools.record import record
@@ -20,19 +27,6 @@ MANY_TOOLS = 20
 
 WARNED_NAMES = 5
 """How many tools over a limit a warning names."""
-
-
-@record
-class ToolEntry:
-    """One known tool. `reason` says why it is off, for people; empty when it is on.
-
-    A `deferred` one is off only until the model asks for it.
-    """
-
-    definition: ToolDefinition
-    enabled: bool
-    reason: str = ""
-    deferred: bool = False
 
 
 @record

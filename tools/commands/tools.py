@@ -7,7 +7,6 @@ bars), because people compare and parse it.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any, TextIO
 from tools.commands.usage import KnownTool, ToolUse, usage_data, usage_rows, usage_view
 from tools.cost import CostMeter, Form, list_tokens
 from tools.definition import JsonObject
-from tools.engine.output import visible
+from tools.engine.output import json_text, visible
 from tools.formats.problems import shown_path
 from tools.record import record
 from tools.registry import ToolEntry, ToolProblem, ToolRegistry
@@ -166,7 +165,7 @@ def info_view(row: ToolRow, description: str, parameters: Mapping[str, Any], fil
         f"Token Cost: ~{row.tokens} tokens{declared}",
         *([f"File: {visible(file)}"] if file else []),
         "", "Parameters:",
-        visible(json.dumps(parameters, indent=2, ensure_ascii=False)),
+        json_text(parameters, indent=2),
     ])  # fmt: skip
 
 
@@ -385,8 +384,7 @@ def run(
         return 2
     answer = command.run([arguments.action, *arguments.names])
     if arguments.format == "json":
-        json.dump(answer.data, out, indent=2, ensure_ascii=False)
-        out.write("\n")
+        out.write(f"{json_text(answer.data, indent=2)}\n")
     else:
         stream = out if answer.done else err or sys.stderr
         stream.write(f"{answer.text}\n")
