@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
-import os
 import shlex
 from pathlib import Path
 from typing import Any, TextIO
@@ -14,6 +12,7 @@ from agent import session
 from agent.configuration import read_settings
 from agent.errors import DONE, NEEDS_PERMISSION, USAGE, UserError
 from agent.flags import add_command, add_subcommands
+from agent.permission_check import Finding, check_command, named, read_rules_file
 from agent.project import project_root, trust_in
 from agent.session import SessionError
 from agent.settings_edit import add_permission_rule, remove_permission_rule
@@ -23,19 +22,11 @@ from agent.settings_view import place_of
 from agent.streams import write_json
 from agent.team import team_tools
 from tools import storage
-from tools.builtin.kit import Services
-from tools.builtin.run_command import prepare, tool
-from tools.definition import Effect, Invocation, ResolvedCall, ToolError
-from tools.engine.environment import child_environment
 from tools.engine.output import sanitize
 from tools.events import CallDecided
-from tools.files.workspace import Workspace
-from tools.permissions.command_verdict import PartVerdict
-from tools.permissions.gate import Decision, Denial, PermissionGate
+from tools.permissions.gate import PermissionGate
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleError, RuleSet, Verdict, parse_rule
-from tools.permissions.shell import Match
-from tools.record import record
 
 DENIED = 5
 EXIT_CODES = """\
@@ -47,16 +38,6 @@ exit codes of check:
 """
 _CODES = {Verdict.ALLOW: DONE, Verdict.ASK: NEEDS_PERMISSION, Verdict.DENY: DENIED}
 _SHOWN_DECISIONS = 50
-
-
-@record
-class Finding:
-    """What would happen to a command, or to a part of it."""
-
-    command: str
-    verdict: Verdict
-    reason: str
-    rule: Rule | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -148,107 +129,6 @@ def _check(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     return _CODES[whole.verdict]
 
 
-def check_command(gate: PermissionGate, line: str, root: Path) -> tuple[Finding, list[Finding]]:
-    """Return what the gate says of a command run in `root`, whole and part by part.
-
-    Raises UserError for a command that cannot be run at all.
-    """
-    services = Services(Workspace(root), child_environment(os.environ), gate.rules)
-    call = ResolvedCall("check", tool().definition, {"command": line})
-    try:
-        invocation = prepare(call, services)
-    except ToolError as error:
-        raise UserError(str(error), USAGE) from None
-    decision = asyncio.run(gate.authorise(call, invocation))
-    judgement = gate.rules.judge(call, invocation)
-    verdict = _verdict(decision)
-    reason = gate.reason(invocation, judgement) if verdict is Verdict.ASK else decision.by
-    rule = None if judgement is None else judgement.rule
-    whole = Finding(line, verdict, reason, rule)
-    effect = invocation.effects[0]
-    parts = [_part(gate, part, call, effect, whole) for part in gate.rules.parts(effect)]
-    return whole, parts
-
-
-def _verdict(decision: Decision) -> Verdict:
-    if decision.grant is not None:
-        return Verdict.ALLOW
-    return Verdict.ASK if decision.denial is Denial.NOBODY else Verdict.DENY
-
-
-def _part(
-    gate: PermissionGate, part: PartVerdict[Rule], call: ResolvedCall, effect: Effect,
-    whole: Finding,
-) -> Finding:  # fmt: skip
-    """Say of one part what deny and ask rules say of it alone, else what allows it."""
-    for verdict in (Verdict.DENY, Verdict.ASK):
-        match, rule = gate.rules.concerning(verdict, part.text)
-        if match is Match.YES or (match is Match.MAYBE and verdict is Verdict.ASK):
-            return Finding(part.text, verdict, f"rule {_named(rule)}", rule)
-        if match is Match.MAYBE:
-            return Finding(part.text, Verdict.ASK, f"rule {_named(rule)} may forbid it", rule)
-    alone = Effect(effect.kind, part.text, effect.subject, cwd=effect.cwd)
-    judged = gate.rules.judge(call, _only(alone))
-    if judged is not None and judged.verdict is not Verdict.ALLOW:
-        return Finding(part.text, judged.verdict, f"rule {_named(judged.rule)}", judged.rule)
-    if part.allowed:
-        reason = f"it {part.why}" if part.rule is None else f"rule {_named(part.rule)}"
-        return Finding(part.text, Verdict.ALLOW, reason, part.rule)
-    if whole.verdict is Verdict.ALLOW:
-        return Finding(part.text, Verdict.ALLOW, whole.reason, whole.rule)
-    return Finding(part.text, gate.default, f"it {part.why}")
-
-
-def _only(effect: Effect) -> Invocation:
-    from tools.definition import TextDisplay
-
-    async def run(grant: Any, progress: Any) -> Any:
-        raise ToolError("Only looked at.")
-
-    return Invocation(effect.value, (effect,), TextDisplay(effect.value), run)
-
-
-def read_rules_file(path: Path) -> tuple[list[Rule], Verdict]:
-    """Read the rules of a file: the `permissions:` part of a config, with or without that key.
-
-    Returns them with the verdict where none speaks. Raises UserError.
-    """
-    from tools.yamltext import DocumentError, parse
-
-    try:
-        document = parse(path.read_bytes(), path)
-        data = document.data or {}
-        base = ("permissions",) if isinstance(data, dict) and "permissions" in data else ()
-        data = (data["permissions"] or {}) if base else data
-        if not isinstance(data, dict):
-            raise document.error(base, "must hold deny, ask and allow lists")
-        return _rules_of(document, data, base, path), Verdict(data.get("default", "ask"))
-    except (OSError, DocumentError) as error:
-        reason = getattr(error, "strerror", None)
-        message = f"cannot read {path}: {reason.lower()}" if reason else str(error)
-        raise UserError(message, USAGE) from None
-
-
-def _rules_of(document: Any, data: dict[str, Any], base: Any, path: Path) -> list[Rule]:
-    rules: list[Rule] = []
-    for name, value in data.items():
-        if name == "default":
-            if value not in tuple(Verdict):
-                raise document.error((*base, name), "must be allow, ask or deny")
-        elif name not in tuple(Verdict):
-            raise document.error((*base, name), "is none of deny, ask, allow and default")
-        elif not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-            raise document.error((*base, name), "must be a list of rules")
-        else:
-            for index, text in enumerate(value):
-                line = document.position((*base, name, index))[0]
-                try:
-                    rules.append(parse_rule(Verdict(name), text, f"{path}:{line}"))
-                except RuleError as error:
-                    raise document.error((*base, name, index), str(error)) from None
-    return rules
-
-
 def _add(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     rule = parse_rule(Verdict(args.verdict), args.rule, "opta permissions add")
     path = add_permission_rule(root, rule, everywhere=args.everywhere)
@@ -312,14 +192,10 @@ def _settings(args: argparse.Namespace, root: Path) -> Settings:
     return read_settings(root, {}, trusted=trust_in(root, given=args.trust).settings)
 
 
-def _named(rule: Rule | None) -> str:
-    return "" if rule is None else f"{rule.text} ({rule.origin})"
-
-
 def _sentence(found: Finding) -> str:
     reason = found.reason
     if found.rule is not None and found.rule.origin not in reason and found.rule.text not in reason:
-        reason = f"{reason} [rule {_named(found.rule)}]"
+        reason = f"{reason} [rule {named(found.rule)}]"
     return f"{found.verdict}: {sanitize(reason)}"
 
 

@@ -87,6 +87,7 @@ LAYERS = (
         "agent.interactive",
         "agent.config_change",
         "agent.config_command",
+        "agent.permission_check",
         "agent.permissions_command",
         "agent.sessions_command",
         "agent.tools_command",
