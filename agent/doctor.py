@@ -16,6 +16,7 @@ from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest
 from agent.project import ProjectTrust, trust_in
 from agent.settings_values import Settings
+from agent.team import team_tools
 from tools import storage
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
 from tools.definition import JsonObject
@@ -35,6 +36,7 @@ class Diagnosis:
     settings: JsonObject = field(default_factory=dict)
     project: JsonObject = field(default_factory=dict)
     tools: JsonObject = field(default_factory=dict)
+    team: JsonObject = field(default_factory=dict)
     model: JsonObject = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -56,6 +58,7 @@ def diagnose(
     if settings is not None:
         _isolation(found, root, settings)
         _tools(found, project, settings)
+        _team(found, settings)
         _model(found, settings, online=online)
     return found
 
@@ -135,6 +138,29 @@ def _tools(found: Diagnosis, trust: ProjectTrust, settings: Settings) -> None:
     except UserError as error:
         found.tools = {"problems": [str(error)]}
     found.problems += found.tools["problems"]
+
+
+def _team(found: Diagnosis, settings: Settings) -> None:
+    try:
+        team = team_tools(settings)
+        if team is None:
+            return
+        from tools.sources.team.tools import ago
+
+        state = team.state()
+    except (UserError, storage.StorageError) as error:
+        found.problems.append(str(error))
+        return
+    found.team = {
+        "name": team.config.name, "place": team.config.place,
+        "answered": ago(state.last.checked_at) if state.last else "",
+        "in_use": [tool.name for tool in state.in_use],
+        "waiting": [one.title for one in state.waiting],
+    }  # fmt: skip
+    if state.last is None:
+        told = f"team {team.config.name}: nothing is known of it yet: opta team sync"
+        found.problems.append(told)
+    found.problems += [str(problem) for problem in state.problems if not problem.warning]
 
 
 def _model(found: Diagnosis, settings: Settings, *, online: bool) -> None:

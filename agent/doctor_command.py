@@ -67,6 +67,10 @@ def _text(found: Diagnosis) -> Iterator[str]:
     yield from _facts(
         found.project, {"directory": "directory", "trusted": "trusted", "brings": "brings"}
     )
+    if found.team:
+        yield from ("", "Team")
+        names = {"name": "team", "place": "place", "answered": "answered"}
+        yield from _facts(found.team, names | {"in_use": "in use", "waiting": "waiting"})
     if found.model:
         yield from ("", "Model")
         names = {"model": "model", "base_url": "address", "api": "API", "key": "key"}

@@ -191,6 +191,25 @@ def test_the_details_of_a_tool_say_which_file_defines_it(shared):
     assert "File:" not in opta("tools", "info", "git").stdout
 
 
+def test_doctor_tells_of_the_team_and_of_settings_that_name_none(shared):
+    configure_team(directory=str(shared))
+    assert "team shared: nothing is known of it yet: opta team sync" in doctor()["problems"]
+    team("sync")
+    found = doctor()["team"]
+    assert found["place"] == str(shared)
+    assert (found["in_use"], found["waiting"]) == ([], ["scan (new)"])
+    (shared / "bad.json").write_text("{broken")
+    team("sync")
+    assert any("team shared/bad.json:1" in problem for problem in doctor()["problems"])
+    configure_team(url="http://tools.example.com", org=ORG)
+    assert any("teams.url must begin with https://" in p for p in doctor()["problems"])
+    assert "teams.url must begin with https://" in opta("doctor").stdout
+
+
+def doctor():
+    return json.loads(opta("doctor", "--format", "json").stdout)
+
+
 def test_a_misspelt_setting_is_told_with_its_place():
     configure_team(directory="/srv/tools", feature={"sharedTools": True})
     assert "config.yml" in (told := team("status").stderr)
