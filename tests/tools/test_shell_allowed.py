@@ -183,6 +183,7 @@ HOSTILE = [
     "[[ $(rm x) ]] && ls", "ls # x\nrm x", "ls #\\\nrm x", "echo a#b; rm x", "ls ';' rm x; rm x",
     "time rm x", "coproc { rm x; }", "ls;rm x", "ls;;rm x", "ls &&& rm x", "ls ||| rm", "|", "&&",
     # texts that readers disagree about
+    "\\ cat a.py", "\\  # ls", "x=\\ ls", "cat <<<\\ a.py", "ls\\\nif", "ls\\\ncat", "{}",
     "cat \\ .env", "cat \\\t.env", "ls\rrm x", "ls \rrm x", "ls\x00rm x", "ls\x0brm x",
     "ls\x0crm x",
     "ls\u00a0rm", "ls\u2028rm x", "ls\u3000x", "ls\u200bx", "cat \u202e.env", "ls\x85rm x",
@@ -413,6 +414,15 @@ def test_r10_a_program_of_the_project_is_not_taken_for_one_of_the_system(project
     for path in (".", "", "src"):
         monkeypatch.setenv("PATH", f"{path}:/usr/bin:/bin")
         assert verdict("cat a.py", project) is Verdict.ASK
+
+
+def test_r06_what_the_environment_means_to_the_shell_is_asked_about(project, monkeypatch):
+    lines = ("cd src && ls", "editor=a.py; cat $editor")
+    assert [verdict(line, project) for line in lines] == [Verdict.ALLOW] * 2
+    monkeypatch.setenv("CDPATH", "/etc")
+    monkeypatch.setenv("editor", "vi")
+    assert [verdict(line, project) for line in lines] == [Verdict.ASK] * 2
+    assert verdict("cd ./src && ls", project) is Verdict.ALLOW
 
 
 def test_r13_a_variable_of_one_command_is_none_of_the_next(project):

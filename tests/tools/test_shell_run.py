@@ -207,6 +207,7 @@ def hostile(tmp_path, programs):
     )
     git("add", "-A", cwd=root)
     git("commit", "-qm", "first", cwd=root)
+    sign_last_commit(root)
     trace = tmp_path / "trace"
     program = tmp_path / "evil.sh"
     program.write_text(f'#!/bin/sh\necho "$0 $*" >> {trace}\ncat\n')
@@ -215,9 +216,24 @@ def hostile(tmp_path, programs):
         for key in programs:
             git("config", key, str(program), cwd=place)
         git("config", "log.showSignature", "true", cwd=place)
+        git("config", "diff.submodule", "diff", cwd=place)
+        git("config", "diff.ignoreSubmodules", "none", cwd=place)
+        git("config", "status.submoduleSummary", "true", cwd=place)
     for name in ("a.py", "b.bin", ".env", "inner/c"):
         (root / name).write_text(f"second of {name}\n")
     return Bench(root), trace
+
+
+def sign_last_commit(root):
+    """Make the last commit one with a signature, which git would have a program check."""
+    commit = git("cat-file", "commit", "HEAD", cwd=root)
+    head, _, message = commit.partition("\n\n")
+    mark = "-----{} PGP SIGNATURE-----"
+    signed = f"{head}\ngpgsig {mark.format('BEGIN')}\n x\n {mark.format('END')}\n\n{message}"
+    (root / "signed").write_text(signed)
+    made = git("hash-object", "-t", "commit", "-w", "signed", cwd=root)
+    git("update-ref", "HEAD", made.strip(), cwd=root)
+    (root / "signed").unlink()
 
 
 READS = [
@@ -256,6 +272,50 @@ async def test_r12_the_repository_is_hostile(repository):
     bench, trace = repository
     subprocess.run(["git", "status"], cwd=bench.root, capture_output=True, check=False)
     assert trace.exists()
+
+
+def trap(root, trace, name="fetched"):
+    """Write a program that leaves a trace."""
+    program = root / name
+    program.write_text(f"#!/bin/sh\necho {name} >> {trace}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+async def test_r12_what_a_partial_clone_lacks_is_not_fetched(tmp_path):
+    """Reading an object that is not there starts what the repository names as its remote's side."""
+    bench, trace = hostile(tmp_path, ())
+    blob = git("rev-parse", "HEAD:a.py", cwd=bench.root).strip()
+    (bench.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    for key, value in {
+        "core.repositoryformatversion": "1", "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true", "remote.origin.url": str(bench.root),
+        "remote.origin.uploadpack": trap(tmp_path, trace),
+    }.items():  # fmt: skip
+        git("config", key, value, cwd=bench.root)
+    for line in ("git show HEAD:a.py", "git diff", "git blame a.py", "git grep x HEAD"):
+        await bench.call("run_command", command=line)
+    await bench.call("git", operation="show", args=["HEAD:a.py"])
+    await bench.call("git", operation="diff")
+    assert not trace.exists(), trace.read_text()
+    subprocess.run(["git", "show", "HEAD:a.py"], cwd=bench.root, capture_output=True, check=False)
+    assert trace.exists(), "the trap works"
+
+
+async def test_r12_a_directory_that_looks_like_a_repository_is_none(tmp_path):
+    """Files of a clone can be all that a bare repository is, with settings of its own."""
+    bench, trace = hostile(tmp_path, ())
+    inside = bench.root / "docs"
+    git("init", "-q", "--bare", str(inside), cwd=bench.root)
+    git("config", "--file", str(inside / "config"), "core.bare", "false", cwd=bench.root)
+    git("config", "--file", str(inside / "config"), "core.fsmonitor", trap(tmp_path, trace),
+        cwd=bench.root)  # fmt: skip
+    git("config", "--file", str(inside / "config"), "alias.x", "y", cwd=bench.root)
+    line = "cd docs && git config --get alias.x"
+    shown = await bench.call("run_command", command=line)
+    assert "y" not in shown.text.splitlines()
+    plain = subprocess.run(line, shell=True, cwd=bench.root, capture_output=True, check=False)
+    assert plain.stdout == b"y\n", "the trap works"
 
 
 async def test_r12_a_repository_elsewhere_is_asked_about(repository):
