@@ -302,6 +302,30 @@ async def test_r12_what_a_partial_clone_lacks_is_not_fetched(tmp_path):
     assert trace.exists(), "the trap works"
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["in .gitmodules", "unlisted"])
+async def test_r12_programs_of_a_repository_inside_do_not_run(tmp_path, listed):
+    bench, trace = hostile(tmp_path, ())
+    inner = bench.root / "inner"
+    if not listed:
+        (bench.root / ".gitmodules").unlink()
+    (inner / ".gitattributes").write_text("* filter=other diff=other\n")
+    for key in (
+        "filter.other.clean",
+        "diff.other.textconv",
+        "diff.other.command",
+        "core.fsmonitor",
+    ):
+        git("config", key, trap(tmp_path, trace), cwd=inner)
+    for operation, args in (
+        ("status", []), ("diff", []), ("diff", ["HEAD"]), ("show", []), ("log", ["-p"]),
+    ):  # fmt: skip
+        await bench.call("git", operation=operation, args=args)
+        await bench.call("run_command", command=" ".join(["git", operation, *args]))
+    assert not trace.exists(), trace.read_text()
+    subprocess.run(["git", "diff"], cwd=bench.root, capture_output=True, check=False)
+    assert trace.exists(), "the trap works"
+
+
 async def test_r12_a_directory_that_looks_like_a_repository_is_none(tmp_path):
     """Files of a clone can be all that a bare repository is, with settings of its own."""
     bench, trace = hostile(tmp_path, ())
