@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from tools.formats.findings import Findings, kind_of
@@ -73,15 +74,21 @@ class Key:
     fatal: bool = True
     choices: tuple[str, ...] = ()
     default: str | int | bool | None = None
-    keys: Keys = field(default_factory=dict)
+    keys: Keys = field(default_factory=lambda: table())
 
 
-Keys: TypeAlias = Mapping[str, Key]
+class Keys(dict[str, Key]):
+    """Keys by name."""
+
+    @cached_property
+    def required(self) -> tuple[Key, ...]:
+        """Those that must be there."""
+        return tuple(key for key in self.values() if key.required)
 
 
 def table(*keys: Key) -> Keys:
     """Return keys by name."""
-    return {key.name: key for key in keys}
+    return Keys((key.name, key) for key in keys)
 
 
 def read_fields(findings: Findings, data: object, keys: Keys, where: KeyPath = ()) -> Fields:
@@ -102,8 +109,8 @@ def read_fields(findings: Findings, data: object, keys: Keys, where: KeyPath = (
             found[name] = _value(findings, value, key, (*where, name))
         except _Wrong as wrong:
             _note(findings, key, (*where, name), wrong.message, wrong.hint)
-    for key in keys.values():
-        if key.required and key.name not in data:
+    for key in keys.required:
+        if key.name not in data:
             _note(findings, key, (*where, key.name), f"{key.name!r} is missing", key.meaning)
     return found
 
