@@ -17,6 +17,7 @@ from prompt_toolkit.history import History
 from agent.events import Level, Notice
 from agent.ui.completion import InputCompleter, may_complete
 from agent.ui.file_index import FileIndex
+from agent.ui.paste import pasted
 from agent.ui.port import ChatPort
 from agent.ui.turns import Turns
 
@@ -86,6 +87,10 @@ class Control:
     def newline(self) -> None:
         """Start a new line in the input."""
         self.text.newline(copy_margin=False)
+
+    def paste(self, text: str) -> None:
+        """Insert what was pasted, or dropped."""
+        self.text.insert_text(pasted(text))
 
     def interrupt(self) -> None:
         """Stop the turn; clear the input; on an empty one say how to leave; the second leaves."""

@@ -65,6 +65,7 @@ def _bind_input(keys: KeyBindings, control: Control, typing: Filter) -> None:
     keys.add("c-d", filter=free)(_call(control.end_of_input))
     keys.add("s-tab", filter=free & ~has_completions)(_call(control.next_mode))
     keys.add("c-g", filter=free)(_call(control.open_editor))
+    keys.add(Keys.BracketedPaste, filter=free)(lambda event: control.paste(event.data))
     keys.add("c-z", filter=free)(_call(control.suspend))
 
 

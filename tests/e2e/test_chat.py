@@ -300,6 +300,20 @@ def test_what_is_missing_for_a_first_message_is_said_before_it(flags, said):
         assert screen.index("/help for commands and keys") < screen.index(said)
 
 
+def test_an_image_that_is_dropped_on_the_terminal_goes_along(tmp_path):
+    shot = tmp_path / "my shot.png"
+    shot.write_bytes(b"\x89PNG\r\n\x1a\n")
+    with ModelServer([say("A dot.")]) as server, chat(server) as terminal:
+        terminal.type("what is ")
+        terminal.paste(f"'{shot}' ")
+        terminal.type("?")
+        terminal.send("Enter")
+        terminal.wait("A dot.")
+        text, image = server.sent_messages[-1]["content"]
+    assert text["text"].endswith(f'what is @"{shot}" ?')
+    assert image["type"] == "image_url"
+
+
 def test_a_mentioned_file_goes_along():
     Path("notes.txt").write_text("the secret of soup")
     with ModelServer([say("Soup it is.")]) as server, chat(server) as terminal:

@@ -18,6 +18,7 @@ from agent.ui.editor import EditorError, edit
 from agent.ui.file_index import FileIndex, walk
 from agent.ui.history import KEPT_BYTES, InputHistory
 from agent.ui.menu import Menu, Option
+from agent.ui.paste import pasted
 from agent.ui.port import StatusLine
 from tests.support.soon import SOON_S
 
@@ -62,6 +63,33 @@ def test_words_after_a_command_are_completed_one_by_one(tmp_path: Path):
 def test_a_file_may_follow_a_command(tmp_path: Path):
     (tmp_path / "one.txt").touch()
     assert completions("/tools @o", tmp_path) == ["one.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("shot.png", "{}"),
+        ("my shot.PNG", "'{}'"),
+        ("my shot.jpeg", None),
+    ],
+)
+def test_an_image_that_is_dropped_becomes_a_mention_of_it(tmp_path: Path, name: str, form: str):
+    path = tmp_path / name
+    path.touch()
+    text = form.format(path) if form else str(path).replace(" ", "\\ ") + " "
+    assert mentions(pasted(text)) == [str(path)]
+
+
+def test_other_pastes_stay_as_they_are(tmp_path: Path):
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "shot.png").touch()
+    there = tmp_path / "shot.png"
+    for text in [
+        "shot.png", f"{tmp_path}/none.png", f"{tmp_path}/notes.txt", f"{there} {there}",
+        f"see {there}", "it's", "'", "", "\0.png", f"/{'x' * 5000}.png", f"{there}\n{there}",
+    ]:  # fmt: skip
+        assert pasted(text) == text
+    assert pasted("a\r\nb\rc") == "a\nb\nc"
 
 
 def test_files_are_completed_after_an_at_sign(tmp_path: Path):
