@@ -263,7 +263,10 @@ async def _jobs(chat: Chat, rest: str) -> str:
     if not rest:
         lines = [f"  {job.id:>3}  {job.title}: {job.state}" for job in chat.jobs.all()]
         return "\n".join(["Jobs:", *lines] if lines else ["Nothing was started."]) + _JOBS_USAGE
-    if verb == "start" and argument:
+    if verb in ("show", "stop", "start") and not argument:
+        wanted = "a command" if verb == "start" else "the number of a job"
+        return f"/jobs {verb} needs {wanted}.{_JOBS_USAGE}"
+    if verb == "start":
         known = chat.jobs.all()
         await chat.run_as_person(argument, background=True)
         started = [job for job in chat.jobs.all() if job not in known]
@@ -275,7 +278,7 @@ async def _jobs(chat: Chat, rest: str) -> str:
         if verb == "stop":
             await job.stop()
     except ToolError as error:
-        return str(error)
+        return f"{error}{_JOBS_USAGE}"
     return f"{job.recent.rstrip()}\n[job {job.id}: {job.state}]".lstrip()
 
 

@@ -242,7 +242,7 @@ class ToolExecutor:
         if refusal is None:
             return None
         return Decision(
-            by=f"hook {refusal.by}", denial=Denial.HOOK,
+            by=f"hook {refusal.by}: {' '.join(refusal.reason.split())}", denial=Denial.HOOK,
             message=f"Permission denied by a hook of the user: {refusal.reason}. Nothing was "
             "done. Do not try another way to do the same; go on without it or say what is needed.",
         )  # fmt: skip

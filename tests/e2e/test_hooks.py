@@ -175,7 +175,7 @@ DENIES = [
 
 
 @pytest.mark.parametrize(("code", "reason"), DENIES)
-def test_a_pre_tool_hook_denies_with_a_reason_that_the_model_is_told(code, reason):
+def test_a_pre_tool_hook_denies_with_a_reason_that_the_model_and_the_person_are_told(code, reason):
     hook = {"command": [sys.executable, "-c", code], "tools": ["write_*"]}
     user_config(f"pre_tool_hooks: [{json.dumps(hook)}]\n")
     script = [
@@ -190,6 +190,7 @@ def test_a_pre_tool_hook_denies_with_a_reason_that_the_model_is_told(code, reaso
     decided = [e for e in lines(done.stdout) if e["type"] == "decided"]
     assert [d["allowed"] for d in decided] == [False, True]
     assert decided[0]["by"].startswith("hook ")
+    assert decided[0]["by"].endswith(f": {reason}")
 
 
 ALLOWS = ("""print('{"decision": "allow"}')""", "print('[1')")

@@ -173,6 +173,9 @@ def test_the_person_starts_lists_shows_and_stops_jobs():
                 ("/jobs show 1", "[job 1: running for"),
                 ("/jobs start echo over; exit 4", "error after 0 s, exit code 4"),
                 ("/jobs stop 3", "There is no job '3'; there are: 1, 2."),
+                ("/jobs show", "/jobs show needs the number of a job."),
+                ("/jobs start", "/jobs start needs a command."),
+                ("/jobs frob 1", "There is no job 'frob'; there are: 1, 2."),
                 ("/jobs stop 1", "[job 1: cancelled after"),
             ):
                 terminal.type(text)

@@ -92,7 +92,7 @@ WRONG = {
                               "Failed to parse SSE message: it sent no message of MCP"),
     "another result": (lambda request: Reply(
         json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {"a": 1}}).encode(), 200,
-        {"Content-Type": "application/json"}), "it sent no message of MCP: capabilities: Field required"),
+        {"Content-Type": "application/json"}), "no message of MCP: capabilities: Field required"),
 }  # fmt: skip
 
 
