@@ -197,11 +197,11 @@ class McpAction:
 
 @record
 class CodeAction:
-    """Runs a program of the tool's own behind walls, in `runtime`: typescript or node (E33, E34).
+    """Runs a program of the tool's own behind walls (E34).
 
-    `first_line` is the line of the file in which the code begins, None where its lines are not
-    lines of the file. `allowlist` are globs of the commands that it may ask for; None names none,
-    and leaves them to the permissions (E35).
+    `runtime` is typescript, node or python. `first_line` is the line of the file in which the code
+    begins, None where its lines are not lines of the file. `allowlist` are globs of the commands
+    that it may ask for; None names none, and leaves them to the permissions (E35).
     """
 
     runtime: str

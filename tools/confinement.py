@@ -89,7 +89,8 @@ class Confinement:
 
     `writable` are directories and files, absolute; `readable` are shown although they hold
     secrets. `program` is what was tried and starts the backend, with the options it needs here;
-    `image` is for containers only. `note` tells a person of it in one line.
+    `image` is for containers only. `alone` keeps them from starting other programs, in a sandbox.
+    `note` tells a person of it in one line.
     """
 
     level: Level
@@ -101,3 +102,4 @@ class Confinement:
     program: tuple[str, ...] = ()
     image: str = ""
     note: str = ""
+    alone: bool = False

@@ -74,7 +74,7 @@ def test_a_file_cannot_lower_its_own_risk():
         ({"schema": {"type": "array", "properties": {}}}, "$.schema.type"),
         ({"schema": {"type": "object"}}, "$.schema.properties"),
         ({"schema": {"type": "object", "properties": {}, "required": "a"}}, "$.schema.required"),
-        ({"runtime": "python"}, "$.runtime"),
+        ({"runtime": "ruby"}, "$.runtime"),
         ({"code": ...}, "$.code"),
         ({"code": ""}, "$.code"),
         ({"permissions": {"allowlist": [1]}}, "$.permissions.allowlist"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 import yaml
 
 from tests.support.custom_tools import Project
+from tools.confinement import IsolationSettings
 from tools.engine.isolation.choice import Isolation
 from tools.files.walls import survey
 from tools.registry import ToolSettings
@@ -25,8 +26,9 @@ def code_tool(name, **more):
 class CodeProject(Project):
     """A trusted project with code tools, and a person who answers."""
 
-    def __init__(self, root, **more):
-        super().__init__(root, isolation=Isolation(root, survey), **more)
+    def __init__(self, root, settings=None, **more):
+        isolation = Isolation(root, survey, settings or IsolationSettings())
+        super().__init__(root, isolation=isolation, **more)
         self.tools = root / ".mimir" / "tools"
         self.files.places = [(scope, self.tools) for scope, _ in self.files.places[:1]]
 

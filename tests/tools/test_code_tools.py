@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.code_tools import CodeProject
 from tests.support.tool_files import EXAMPLES
+from tools import storage
 from tools.definition import Outcome
 from tools.events import CallOutput
 from tools.permissions.question import Choice
@@ -191,7 +192,7 @@ async def test_a_loop_without_end_is_ended_at_the_time_limit(project, runtime):
     assert time.monotonic() - started < 20
 
 
-@pytest.mark.row("E59", "E61")
+@pytest.mark.row("E52", "E59", "E61")
 @BOTH
 async def test_the_context_holds_the_directory_and_no_settings(project, runtime):
     project.code(
@@ -200,6 +201,21 @@ async def test_the_context_holds_the_directory_and_no_settings(project, runtime)
         runtime,
     )
     assert await project.value("t") == {"config": {"workingDirectory": str(project.root)}}
+
+
+@pytest.mark.row("E50")
+@BOTH
+async def test_code_is_written_once_and_again_when_it_changed(project, runtime):
+    kept = storage.state_dir() / "kept" / "code"
+    project.code("t", "export const execute = () => 1;", runtime)
+    assert (await project.call("t")).text == "1"
+    (first,) = kept.iterdir()
+    before = first.stat().st_mtime_ns
+    assert (await project.call("t")).text == "1"
+    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [before]
+    project.code("t", "export const execute = () => 2;", runtime)
+    assert (await project.call("t")).text == "2"
+    assert len(list(kept.iterdir())) == 2
 
 
 @pytest.mark.row("E60")

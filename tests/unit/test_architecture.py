@@ -154,6 +154,7 @@ GUARDED = {
 
 MINTS_GRANTS = {"tools.permissions.gate": "the one gate"}
 TALKS_TO_TERMINAL = {
+    "tools.code.bootstrap": "is a process of its own, which prints what the program prints",
     "tools.engine.javascript_worker": "is a process of its own, which talks to opta through pipes",
     "agent.ui": "the front ends",
     "agent.cli": "the command line",
@@ -175,6 +176,7 @@ TALKS_TO_TERMINAL = {
 }
 USES_NETWORK = {
     "agent.model": "the model client",
+    "tools.code.bootstrap": "talks over the pair of sockets it was given",
     "tools.code.channel": "a pair of sockets to a program that was started",
     "tools.engine.isolation.inside": "tries whether a sandbox has one",
     "agent.serving.http": "listens on loopback, for clients with the token",

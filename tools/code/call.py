@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tools import storage
 from tools.actions import CodeAction
@@ -20,10 +21,10 @@ from tools.code import runtimes
 from tools.code.channel import Channel, ChannelError
 from tools.code.ending import Ending, as_text
 from tools.code.host import Host
-from tools.code.program import MAIN, Program
+from tools.code.program import Program
 from tools.code.runtimes import Runtime
 from tools.code.serving import Ask, Refused, Serving
-from tools.confinement import Confinement, Level
+from tools.confinement import Confinement, Level, Survey, Walls
 from tools.definition import (
     Effect,
     EffectKind,
@@ -40,6 +41,7 @@ from tools.engine.isolation.choice import Demands
 from tools.engine.output import live
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.engine.run import IN_ORDER
+from tools.files.protected import home_directory
 from tools.formats.mimir import DEFAULT_TIMEOUT_MS
 from tools.permissions.grant import Grant
 from tools.record import record
@@ -95,8 +97,21 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
         return runtime, None
     if isolation is None:
         raise ToolError(f"The tool {call.tool.name} needs a sandbox, which is not set up here.")
-    demands = Demands(Level.SANDBOX, reduced=True)
-    return runtime, isolation.for_tool(call.tool.name, demands)
+    walls = isolation.for_tool(call.tool.name, Demands(Level.SANDBOX, reduced=True))
+    assert walls is not None
+    return runtime, replace(walls, survey=_shut(walls.survey, services, runtime), alone=True)
+
+
+def _shut(survey: Survey, services: Services, runtime: Runtime) -> Survey:
+    """Return walls behind which there is neither the workspace nor a home, but the runtime."""
+
+    def shut(writable: Sequence[Path], readable: Sequence[Path]) -> Walls:
+        walls = survey(writable, readable)
+        homes = (services.workspace.root, home_directory())
+        hidden = (*walls.hidden, *(place for place in homes if place is not None))
+        return replace(walls, hidden=hidden, read_only=(*walls.read_only, runtime.home))
+
+    return shut
 
 
 @record
@@ -172,7 +187,11 @@ class _Running:
             context["conversation"] = {
                 "id": self.around.session_id, "workingDirectory": directory,
             }  # fmt: skip
-        start = {"program": program.path.as_uri(), "args": self.call.arguments, "context": context}
+        start = {
+            "program": self.runtime.names(program.path),
+            "args": self.call.arguments,
+            "context": context,
+        }
         host = Host(self.call, self._services, action.allowlist)
         return Serving(start, host, self.around.ask)
 
@@ -181,15 +200,16 @@ class _Running:
     ) -> ProcessSpec:
         memory = self.call.tool.limits.max_memory_bytes
         return ProcessSpec(
-            self.runtime.argv(MAIN, program.path, memory),
+            self.runtime.argv(program.path, memory),
             # There is nothing for a program to see, whatever it was made for.
-            MAIN.parent,
+            self.runtime.main.parent,
             self._environment(channel),
             self.timeout_ms,
             merge_stderr=True,
             descriptors=(channel.descriptor,),
             max_memory_bytes=_data_limit(memory),
-            reads=(MAIN, program.path),
+            one_cpu=True,
+            reads=(self.runtime.main, program.path),
             not_counted_s=not_counted_s,
         )
 

@@ -45,21 +45,26 @@ class Ending:
         self, text: str, process: ProcessResult | None, outcome: Outcome = Outcome.ERROR
     ) -> ToolResult:
         """Return a failure, with what the program printed (E64)."""
+        told = bounded_text(self.masker.text(text))
         if process is None:
-            return ToolResult(self.masker.text(text), outcome)
+            return ToolResult(told.text, outcome, full_output=told.full_output)
         printed = for_model(process.stdout)
-        text = "\n".join(filter(None, (text, printed.text.rstrip("\n"))))
-        return ToolResult(self.masker.text(text), outcome, full_output=printed.full_output)
+        text = "\n".join(filter(None, (told.text, printed.text.rstrip("\n"))))
+        return ToolResult(text, outcome, full_output=printed.full_output or told.full_output)
 
     def _returned(self, text: object) -> ToolResult:
         """Return what the program returned; an object may be a whole result (E12)."""
-        value = json.loads(text) if isinstance(text, str) else None
         outcome = Outcome.OK
-        if isinstance(value, dict) and isinstance(value.get("success"), bool) and "output" in value:
-            outcome = Outcome.OK if value["success"] else Outcome.ERROR
-            parts = (value["output"], value.get("error"))
-            value = "\n".join(as_text(part) for part in parts if part)
-        clipped = bounded_text(self.masker.text(as_text(value)))
+        try:
+            value = json.loads(text) if isinstance(text, str) else None
+            if isinstance(value, dict) and value.get("success") in (True, False):
+                outcome = Outcome.OK if value["success"] else Outcome.ERROR
+                parts = (value.get("output"), value.get("error"))
+                value = "\n".join(as_text(part) for part in parts if part)
+            shown = as_text(value)
+        except (ValueError, RecursionError):
+            return self.failed("its result is not JSON, or nested too deep")
+        clipped = bounded_text(self.masker.text(shown))
         return ToolResult(clipped.text or "(no output)", outcome, full_output=clipped.full_output)
 
 

@@ -14,8 +14,6 @@ from tools.actions import CodeAction
 from tools.definition import ToolDefinition, digest_of
 from tools.record import record
 
-MAIN = Path(__file__).with_name("bootstrap.mjs")
-
 _MODULE = re.compile(r"^\s*(?:export\b|import\b(?!\s*[(.]))", re.MULTILINE)
 _COMMON = (
     'import { createRequire as __createRequire } from "node:module"; '
@@ -28,7 +26,7 @@ _EXPORTED = (
     "\nexport const __opta = {{ execute: typeof execute === 'undefined' ? undefined : execute, "
     "exports: {exports} }};\n"
 )
-_EXTENSIONS = {"typescript": ".mts", "node": ".mjs"}
+_EXTENSIONS = {"typescript": ".mts", "node": ".mjs", "python": ".py"}
 
 
 @record
@@ -44,7 +42,7 @@ class Program:
         """Write the code of `tool` where it is not yet. Raises StorageError."""
         action = tool.action
         assert isinstance(action, CodeAction)
-        text = _module(action.code)
+        text = action.code if action.runtime == "python" else _module(action.code)
         name = f"code/{digest_of([action.runtime, text])[:32]}{_EXTENSIONS[action.runtime]}"
         return cls(storage.kept_file(name, text), shown, action.first_line)
 

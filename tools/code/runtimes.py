@@ -1,7 +1,7 @@
 """Which program runs the code of a tool here: the strongest walls first, else the next one.
 
-deno has a sandbox of its own and gets no permission; all others run in opta's. What stands in the
-project is never taken (R10).
+deno has a sandbox of its own and gets no permission; all others run in opta's, node without its own
+permissions as well. What stands in the project is never taken (R10).
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from pathlib import Path
 
 from tools.record import record
 
+_HERE = Path(__file__).parent
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 _TIMEOUT_S = 20
 
 _DENO = ("--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock")
-_ORDER = {"typescript": ("deno", "bun", "node"), "node": ("node", "deno", "bun")}
+_ORDER = {
+    "typescript": ("deno", "bun", "node"),
+    "node": ("node", "deno", "bun"),
+    "python": ("python",),
+}
 _STRIPS_TYPES = (22, 18)
 _HAS_PERMISSIONS = (22, 13)
 _TRIES_PERMISSIONS = (20, 0)
@@ -40,17 +45,34 @@ class Runtime:
     version: tuple[int, int] = (0, 0)
 
     @property
+    def main(self) -> Path:
+        """What loads the code, a file of opta's."""
+        return _HERE / ("bootstrap.py" if self.name == "python" else "bootstrap.mjs")
+
+    @property
+    def home(self) -> Path:
+        """The directory it is installed in."""
+        place = self.program.resolve().parent
+        return place.parent if place.name == "bin" else place
+
+    @property
     def has_walls(self) -> bool:
         """True when it keeps the code in by itself."""
         return self.name == "deno"
 
-    def argv(self, main: Path, code: Path, max_memory_bytes: int | None) -> tuple[str, ...]:
-        """Return what runs the file `main`, which loads `code`, with so much memory for data."""
-        program = str(self.program)
+    def names(self, code: Path) -> str:
+        """Return how it names a file that it loads."""
+        return str(code) if self.name == "python" else code.as_uri()
+
+    def argv(self, code: Path, max_memory_bytes: int | None) -> tuple[str, ...]:
+        """Return what runs the file `code`, with so much memory for its data."""
+        program, main = str(self.program), self.main
         heap = f"--max-old-space-size={max_memory_bytes >> 20}" if max_memory_bytes else ""
         if self.name == "deno":
             flags = [f"--v8-flags={heap}"] if heap else []
             return (program, "run", *_DENO, *flags, f"--allow-read={code}", str(main))
+        if self.name == "python":
+            return (program, "-I", "-B", "-u", str(main))
         if self.name == "bun":
             return (program, "--no-install", "run", str(main))
         flags = ["--no-warnings", *([heap] if heap else [])]
@@ -64,7 +86,7 @@ class Runtime:
 
 
 def find(language: str, path: str, root: Path | None = None) -> list[Runtime]:
-    """Return what can run `language` (typescript, node), the best first.
+    """Return what can run `language` (typescript, node, python), the best first.
 
     `path` is a PATH, `root` the project that nothing is taken from.
     """
@@ -96,7 +118,9 @@ def _found(language: str, path: str, root: Path | None) -> Iterator[Runtime]:
 
 
 def _program(name: str, path: str, root: Path | None) -> Path | None:
-    """Find a program beside opta's own interpreter, then on PATH."""
+    """Find a program beside opta's own interpreter, then on PATH; Python is opta's own."""
+    if name == "python":
+        return Path(getattr(sys, "_base_executable", "") or sys.executable)
     own = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")
     beside = shutil.which(name, path=str(own))
     if beside is not None:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from io import FileIO
 from pathlib import Path
 from typing import IO, Protocol, cast
@@ -65,7 +66,8 @@ class ProcessSpec:
     numbers; they stay the caller's to close. `terminal` lends the process opta's own terminal
     instead of `stdin`; with `pass_output` its output goes where opta's goes, and is not captured.
     `max_memory_bytes` is a limit as far as the machine has one; `reads` are files of opta's own
-    that the process reads. `not_counted_s` tells how many seconds do not count until now.
+    that the process reads. `not_counted_s` tells how many seconds do not count until now. `one_cpu`
+    keeps it, and all that it starts, on one processor, where the system can (Linux).
     """
 
     argv: tuple[str, ...]
@@ -81,6 +83,7 @@ class ProcessSpec:
     max_memory_bytes: int | None = None
     reads: tuple[Path, ...] = ()
     not_counted_s: Callable[[], float] = lambda: 0.0
+    one_cpu: bool = False
 
 
 class StreamFilter(Protocol):
@@ -326,7 +329,8 @@ def _start(
     entered = None
     try:
         entered = Entered(request, confinement)
-        return _popen(spec, entered), entered
+        with _on_one_cpu() if spec.one_cpu else nullcontext():
+            return _popen(spec, entered), entered
     except (OSError, ValueError, StorageError) as error:
         if entered is not None:
             entered.leave()
@@ -336,6 +340,20 @@ def _start(
     finally:
         if entered is not None:
             entered.started()
+
+
+@contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """Run on one processor for as long as it takes to start what inherits this."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {random.choice(sorted(allowed))})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:

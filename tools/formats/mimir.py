@@ -15,6 +15,7 @@ from tools.yamltext import Document
 
 DEFAULT_TIMEOUT_MS = 30_000
 MAX_MEMORY_BYTES = 256 * 1024 * 1024
+RUNTIMES = ("typescript", "node", "python")
 
 KEYS = table(
     Key("name", Kind.NAME, "what the model calls it by", required=True),
@@ -22,7 +23,7 @@ KEYS = table(
     Key("enabled", Kind.FLAG, "whether the model sees it", default=True),
     Key("tokenCost", Kind.COUNT, "the tokens its definition is said to cost"),
     Key("schema", Kind.VALUE, "JSON Schema of its arguments, type: object", required=True),
-    Key("runtime", Kind.TEXT, "what runs it", choices=("typescript", "node"), default="typescript"),
+    Key("runtime", Kind.TEXT, "what runs it", choices=RUNTIMES, default="typescript"),
     Key("code", Kind.COMMAND, "the program: a function execute(args, context)", required=True),
     Key(
         "permissions", Kind.MAP, "what it may do",

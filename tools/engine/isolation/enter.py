@@ -81,7 +81,7 @@ class Entered:
                       walls.guarded)  # fmt: skip
         wrapped = in_sandbox(
             confinement.backend, confinement.program, shown, request,
-            network=confinement.network, files=self._opened,
+            network=confinement.network, alone=confinement.alone, files=self._opened,
         )  # fmt: skip
         self.argv, self.env = wrapped.argv, wrapped.env
         self.descriptors = (*request.descriptors, *wrapped.descriptors)

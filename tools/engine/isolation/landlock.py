@@ -37,9 +37,9 @@ def argv(descriptor: int, command: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _LAUNCH, here, str(descriptor), *command)
 
 
-def encode(walls: Walls, *, network: bool) -> bytes:
+def encode(walls: Walls, *, network: bool, alone: bool = False) -> bytes:
     """Return what the launcher reads: whether there is a network, the filter, the rules."""
-    filter_ = seccomp.program(namespaces=False, network=network)
+    filter_ = seccomp.program(namespaces=False, network=network, alone=alone)
     rules = b"".join(b"%d %s\0" % (rights, os.fsencode(path)) for path, rights in _rules(walls))
     return struct.pack("=BI", network, len(filter_)) + filter_ + rules
 

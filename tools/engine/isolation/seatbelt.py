@@ -17,12 +17,16 @@ def argv(profile: str, command: Sequence[str]) -> tuple[str, ...]:
     return (PROGRAM, "-p", profile, *command)
 
 
-def profile(walls: Walls, temp: Path, *, network: bool) -> str:
-    """Return the profile for these walls; `temp` is the private directory for TMPDIR."""
+def profile(walls: Walls, temp: Path, *, network: bool, alone: bool = False) -> str:
+    """Return the profile for these walls; `temp` is the private directory for TMPDIR.
+
+    `alone` keeps processes from starting others.
+    """
     lines = ["(version 1)", "(allow default)", "(deny file-write*)"]
     lines += [f"(allow file-write* (literal {_quoted(device)}))" for device in _DEVICES]
     rules = {path: "(allow file-write* {})" for path in (*walls.writable, temp)}
-    rules |= dict.fromkeys((*walls.read_only, *walls.guarded), "(deny file-write* {})")
+    rules |= dict.fromkeys(walls.guarded, "(deny file-write* {})")
+    rules |= dict.fromkeys(walls.read_only, "(deny file-write* {0})\n(allow file-read* {0})")
     rules |= dict.fromkeys(walls.hidden, "(deny file-read* file-write* {})")
     for path in sorted(rules, key=lambda path: path.parts):
         lines.append(rules[path].format(f"(subpath {_quoted(path)})"))
@@ -32,6 +36,8 @@ def profile(walls: Walls, temp: Path, *, network: bool) -> str:
     lines += ["(deny signal)", "(allow signal (target same-sandbox))"]
     if not network:
         lines.append("(deny network*)")
+    if alone:
+        lines.append("(deny process-fork)")
     return "\n".join(lines) + "\n"
 
 

@@ -44,25 +44,27 @@ def in_sandbox(
     *,
     network: bool,
     files: ExitStack,
+    alone: bool = False,
 ) -> Wrapped:
     """Return what runs a process in a sandbox.
 
-    `program` is the backend's program with the options that this machine needs. What is opened is
+    `program` is the backend's program with the options that this machine needs; `alone` as in
+    `Confinement`. What is opened is
     closed by `files`. Raises StorageError.
     """
     temp, env = storage.session_temp(), request.env
     walls = replace(walls, read_only=(*_programs(env, walls), *walls.read_only))
     if backend is Backend.BUBBLEWRAP:
-        filter_ = _descriptor(seccomp.program(namespaces=True, network=network), files)
+        filter_ = _descriptor(seccomp.program(namespaces=True, network=network, alone=alone), files)
         options = bubblewrap.options(walls, temp, network=network)
         words = [*program, *options, "--seccomp", str(filter_), "--chdir", str(request.cwd), "--"]
         inner = _environment(env, walls, Path("/tmp"))
         return Wrapped((*words, *request.argv), inner, (filter_,))
     if backend is Backend.SEATBELT:
-        text = seatbelt.profile(walls, temp, network=network)
+        text = seatbelt.profile(walls, temp, network=network, alone=alone)
         return Wrapped(seatbelt.argv(text, request.argv), _environment(env, walls, temp))
     behind = replace(walls, writable=(*walls.writable, temp))
-    descriptor = _descriptor(landlock.encode(behind, network=network), files)
+    descriptor = _descriptor(landlock.encode(behind, network=network, alone=alone), files)
     argv = landlock.argv(descriptor, request.argv)
     return Wrapped(argv, _environment(env, walls, temp), (descriptor,))
 

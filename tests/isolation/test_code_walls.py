@@ -1,0 +1,333 @@
+"""Programs of tools that mean harm: what they try in earnest, in each runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+import uuid
+
+import psutil
+import pytest
+
+from tests.support.code_tools import CodeProject
+from tests.support.soon import SOON_S
+from tools.confinement import IsolationSettings
+from tools.definition import Outcome
+from tools.permissions.rules import Verdict
+
+ALL = pytest.mark.parametrize("runtime", ["typescript", "node", "python"])
+SCRIPTS = pytest.mark.parametrize("runtime", ["typescript", "node"])
+
+JS_ESCAPES = """
+import * as fs from "node:fs";
+import * as net from "node:net";
+import * as child from "node:child_process";
+
+const tried = async (work) => {
+  try { return `done ${await work()}`; } catch (error) { return String(error.code ?? error.name); }
+};
+const connected = (port) => new Promise((resolve, reject) => {
+  const socket = net.connect(port, "127.0.0.1", () => resolve("connected"));
+  socket.on("error", reject);
+});
+
+export async function execute({ home, work, port, mark, pid }) {
+  return {
+    read_home: await tried(() => fs.readFileSync(`${home}/secret.txt`, "utf8")),
+    read_work: await tried(() => fs.readFileSync(`${work}/plan.txt`, "utf8")),
+    list_work: await tried(() => fs.readdirSync(work)),
+    write_work: await tried(() => fs.writeFileSync(`${work}/made.txt`, "x")),
+    write_home: await tried(() => fs.writeFileSync(`${home}/made.txt`, "x")),
+    network: await tried(() => connected(port)),
+    fetched: await tried(() => fetch(`http://127.0.0.1:${port}/`)),
+    program: await tried(() => child.execFileSync("/bin/echo", [mark], { stdio: "pipe" })),
+    opta: await tried(() => process.kill(pid, 0)),
+    imported: await tried(() => import(`file://${work}/data.json`, { with: { type: "json" } })),
+  };
+}
+"""  # fmt: skip
+
+PY_ESCAPES = """
+import os, pathlib, socket, subprocess, threading
+
+def tried(work):
+    try:
+        return f"done {work()}"
+    except OSError as error:
+        return type(error).__name__
+
+def execute(args, context):
+    home, work = pathlib.Path(args["home"]), pathlib.Path(args["work"])
+    return {
+        "read_home": tried((home / "secret.txt").read_text),
+        "read_work": tried((work / "plan.txt").read_text),
+        "write_work": tried(lambda: (work / "made.txt").write_text("x")),
+        "write_home": tried(lambda: (home / "made.txt").write_text("x")),
+        "network": tried(lambda: socket.create_connection(("127.0.0.1", args["port"]), 2)),
+        "program": tried(lambda: subprocess.check_output(["/bin/echo", args["mark"]])),
+        "fork": tried(os.fork),
+        "opta": tried(lambda: os.kill(args["pid"], 0)),
+    }
+"""
+
+
+async def until(look):
+    """Wait for something to be so, and return it."""
+    async with asyncio.timeout(SOON_S):
+        while not (found := look()):
+            await asyncio.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def project(workspace, needs, request):
+    names = request.fixturenames
+    backend = request.getfixturevalue("backend") if "backend" in names else "bubblewrap"
+    if "runtime" not in names or request.getfixturevalue("runtime") != "typescript":
+        needs(backend)
+    project = CodeProject(workspace, IsolationSettings(backend=backend))
+    project.rule(Verdict.ALLOW, "t")
+    return project
+
+
+@pytest.fixture
+def server():
+    """A port on which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.row("E60", "E65", "E146", "E148")
+@pytest.mark.parametrize(
+    ("runtime", "backend"),
+    [
+        ("typescript", "bubblewrap"), ("node", "bubblewrap"), ("python", "bubblewrap"),
+        ("node", "landlock"), ("python", "landlock"),
+    ],
+)  # fmt: skip
+async def test_nothing_but_the_arguments_is_in_reach(project, runtime, backend, server):
+    home = project.root.parent
+    (home / "secret.txt").write_text("canary")
+    (project.root / "plan.txt").write_text("canary")
+    (project.root / "data.json").write_text('"canary"')
+    project.code("t", PY_ESCAPES if runtime == "python" else JS_ESCAPES, runtime)
+    tried = await project.value(
+        "t", home=str(home), work=str(project.root), port=server, mark="canary", pid=os.getpid()
+    )
+    assert {name: answer for name, answer in tried.items() if "canary" in answer} == {}
+    assert {name: answer for name, answer in tried.items() if answer.startswith("done")} == {}
+    assert not list(home.rglob("made.txt"))
+
+
+FILLS_THE_HEAP = "export function execute() { const a = []; for (;;) a.push({ a: 1, b: [2] }); }"
+FILLS_BUFFERS = """
+export function execute() {
+  const a = [];
+  for (let i = 0; i < 20; i++) a.push(new Uint8Array(1e8).fill(1));
+  return "has 2 GB";
+}
+"""
+
+
+@pytest.mark.row("E54", "E150")
+@pytest.mark.parametrize(
+    ("runtime", "code"),
+    [
+        ("typescript", FILLS_THE_HEAP),
+        ("node", FILLS_THE_HEAP),
+        ("typescript", FILLS_BUFFERS),
+        ("node", FILLS_BUFFERS),
+        ("python", "def execute(args, context):\n"
+         "    return len([b'x' * 100_000_000 for _ in range(20)])"),
+    ],
+)  # fmt: skip
+async def test_memory_beyond_the_limit_ends_the_program(project, runtime, code):
+    project.code("t", code, runtime)
+    result = await project.call("t")
+    assert result.outcome is Outcome.ERROR, result.text
+    assert "has 2 GB" not in result.text
+
+
+@pytest.mark.row("E55", "E150")
+@ALL
+async def test_a_program_has_one_processor(project, runtime):
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this system has one processor, or none that can be chosen")
+    code = "export function execute() { for (;;) {} }"
+    if runtime == "python":
+        code = "def execute(args, context):\n    while True:\n        pass"
+    project.code("t", code, runtime)
+    mine, ours = os.sched_getaffinity(0), psutil.Process()
+    call = asyncio.create_task(project.call("t"))
+    try:
+        found = await until(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+        assert [len(process.cpu_affinity()) for process in found] == [1]
+        assert os.sched_getaffinity(0) == mine
+    finally:
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    await until(lambda: not any(process.is_running() for process in found))
+
+
+def _burns(process):
+    try:
+        return process.cpu_times().user > 0.2
+    except psutil.Error:
+        return False
+
+
+@ALL
+async def test_threads_are_no_programs(project, runtime):
+    code = """
+        import { Worker } from "node:worker_threads";
+        export async function execute() {
+          const run = () => new Worker("postMessage(1)", { eval: true });
+          try { run().terminate(); } catch (error) { return error.code ?? error.name; }
+          return "ran";
+        }
+    """
+    if runtime == "python":
+        code = """
+            import threading
+            def execute(args, context):
+                found = []
+                thread = threading.Thread(target=found.append, args=("ran",))
+                thread.start()
+                thread.join()
+                return found[0]
+        """
+    project.code("t", code, runtime)
+    allowed = {"typescript": "ran", "node": "ERR_ACCESS_DENIED", "python": "ran"}
+    assert (await project.call("t")).text == allowed[runtime]
+
+
+def _running(mark):
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if any(mark in word for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+@SCRIPTS
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("process.send({ type: 'returned', json: '{bad' })", "its result is not JSON"),
+        ("process.send({ type: 'returned', json: '['.repeat(1e5) })", "its result is not JSON"),
+        ("process.send({ type: 'returned', json: '['.repeat(9e4) + ']'.repeat(9e4) })",
+         "its result is not JSON"),
+        ("process.send({ type: 'granted' })", "it sent a frame that is not known: 'granted'"),
+        ("process.send([1])", "it sent what is not a JSON object"),
+        ("process.send({ type: 'threw', message: { a: 1 }, trace: 5 })", "{'a': 1}"),
+        ("process.send({ type: 'x'.repeat(17e6) })", "it sent more than 16 MB at once"),
+    ],
+)  # fmt: skip
+async def test_forged_frames_are_failures_of_the_program(project, runtime, sent, told):
+    project.code(
+        "t", f"export function execute() {{ {sent}; return new Promise(() => 0); }}", runtime
+    )
+    result = await project.call("t")
+    assert result.outcome is Outcome.ERROR
+    assert told in result.text
+    assert len(result.text) < 20_000
+
+
+@SCRIPTS
+async def test_a_result_of_a_gigabyte_costs_the_call_and_no_more(project, runtime):
+    project.code("t", "export const execute = () => 'x'.repeat(5e8) + 'y';", runtime)
+    result = await project.call("t")
+    assert result.outcome is Outcome.ERROR
+    assert len(result.text) < 20_000
+
+
+async def test_bytes_without_an_end_are_not_kept(project):
+    project.code(
+        "t",
+        """
+        import os
+        def execute(args, context):
+            with open("/dev/zero", "rb") as zero:
+                data = zero.read(1 << 20)
+            for number in os.listdir("/proc/self/fd"):
+                if os.path.exists(f"/proc/self/fd/{number}") and "socket" in os.readlink(
+                    f"/proc/self/fd/{number}"
+                ):
+                    while True:
+                        os.write(int(number), data)
+        """,
+        "python",
+    )
+    assert "it sent more than 16 MB at once" in (await project.call("t")).text
+
+
+@SCRIPTS
+async def test_a_program_that_stays_after_its_result_is_ended(project, runtime):
+    project.code(
+        "t",
+        """
+        export function execute() {
+          process.exit = () => {};
+          process.removeAllListeners("disconnect");
+          setInterval(() => {}, 1000);
+          return "result";
+        }
+        """,
+        runtime,
+    )
+    started = time.monotonic()
+    result = await project.call("t")
+    assert (result.text, result.success) == ("result", True)
+    assert time.monotonic() - started < 20
+
+
+@SCRIPTS
+async def test_a_command_ends_with_the_program_that_asked_for_it(project, runtime):
+    mark = uuid.uuid4().hex
+    project.rule(Verdict.ALLOW, "run_command")
+    project.code(
+        "t",
+        """
+        export async function execute({ mark }, { platform }) {
+          platform.executor.execute(`: ${mark}; touch began; sleep 600; :`);
+          while (!(await platform.fs.exists("began"))) {}
+          process.exit(1);
+        }
+        """,
+        runtime,
+    )
+    result = await project.call("t", mark=mark)
+    assert "the program ended without a result (code 1)" in result.text
+    await until(lambda: _running(mark) == [])
+
+
+async def test_a_flood_of_wishes_is_taken_a_few_at_a_time(project):
+    project.code(
+        "t",
+        """
+        export async function execute(args, { platform }) {
+          const wishes = Array.from({ length: 500 }, () => platform.fs.exists("a"));
+          return (await Promise.all(wishes)).length;
+        }
+        """,
+    )
+    assert await project.value("t") == 500
+
+
+@ALL
+async def test_a_call_that_is_stopped_leaves_nothing(project, runtime):
+    mark = uuid.uuid4().hex
+    code = f"export function execute() {{ const mark = '{mark}'; for (;;) {{}} }}"
+    if runtime == "python":
+        code = f"def execute(args, context):\n    mark = '{mark}'\n    while True:\n        pass"
+    project.code("t", code, runtime)
+    call = asyncio.create_task(project.call("t"))
+    ours = psutil.Process()
+    found = await until(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await until(lambda: not any(process.is_running() for process in found))
