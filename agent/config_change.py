@@ -13,7 +13,6 @@ from agent.errors import DONE, USAGE, UserError
 from agent.flags import Subcommands, add_command
 from agent.project import trust_in
 from agent.settings_edit import (
-    SettingsWriteError,
     read_settings_text,
     replace_settings_text,
     set_value,
@@ -22,6 +21,7 @@ from agent.settings_files import Layer, SettingsError
 from agent.settings_hooks import HOOK_KEYS
 from agent.settings_keys import Key, KeyPath, Kind, find_key, from_words
 from agent.settings_view import entries, select, without_secrets
+from agent.settings_write import SettingsWriteError
 from tools import storage
 from tools.engine.output import visible
 from tools.formats.problems import shown_path

@@ -15,7 +15,8 @@ from agent.flags import add_command, add_project_flags, add_subcommands
 from agent.mcp_by_hand import connected
 from agent.mcp_chat import first_line
 from agent.project import project_root, trust_in
-from agent.settings_edit import SettingsWriteError, set_mcp_server
+from agent.settings_edit import set_mcp_server
+from agent.settings_write import SettingsWriteError
 from agent.streams import write_json
 from tools import storage
 from tools.definition import Scope

@@ -1,33 +1,28 @@
-"""Writes a person's choices back into the settings files, keeping their comments."""
+"""What a person changes in the settings: switches, rules, MCP servers, any setting by its name."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from agent.settings_files import SettingsError, check_file, is_entry_for, user_file
+from agent.settings_write import (
+    PROJECT_FILE,
+    SettingsWriteError,
+    change_project_file,
+    change_user_file,
+    edit_mcp_json,
+    edit_user_file,
+    edited,
+    telling,
+)
 from tools import storage
 from tools.permissions.rules import Rule, Verdict
-from tools.permissions.trust import ProjectFileError, inspect, read_project_file
+from tools.permissions.trust import inspect, read_project_file
 from tools.permissions.trust_store import TrustStore
 from tools.permissions.worktree import main_worktree
-from tools.yamltext import DocumentError, parse
-
-PROJECT_FILE = ".opta/config.yml"
-_Edit = Callable[[Any], None]
-_Change = Callable[[bytes, Path], bytes]
-
-
-class SettingsWriteError(OSError):
-    """A choice could not be written. The message says where, why and what to do."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool) -> Path:
@@ -39,15 +34,13 @@ def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool
     of trust at the next start. Raises SettingsWriteError.
     """
     root = project.resolve()
-    with _told():
+    with telling():
         before = inspect(root)
         reads = TrustStore(storage.state_dir()).trust_of(before).reads
         present = any(file.path == PROJECT_FILE for file in before.settings)
         if not (reads or (project_trusted and present)):
-            return _edit_user_file(lambda data: _switch(_entry(data, root), name, on))
-        return _change_project_file(
-            root, partial(_edited, edit=lambda data: _switch(data, name, on))
-        )
+            return edit_user_file(lambda data: _switch(_entry(data, root), name, on))
+        return change_project_file(root, partial(edited, edit=lambda data: _switch(data, name, on)))
 
 
 def set_value(path: Sequence[str], value: Any, project: Path | None) -> Path:
@@ -69,14 +62,14 @@ def set_value(path: Sequence[str], value: Any, project: Path | None) -> Path:
         data[last] = value
 
     def change(data: bytes, file: Path) -> bytes:
-        new = _edited(data, file, edit)
+        new = edited(data, file, edit)
         for warning in check_file(new, file, root, project=project is not None):
             if f": {'.'.join(path)}: " in warning:
                 raise SettingsError(f"Not written: {warning}")
         return new
 
-    with _told():
-        return _change_user_file(change) if project is None else _change_project_file(root, change)
+    with telling():
+        return change_user_file(change) if project is None else change_project_file(root, change)
 
 
 def read_settings_text(project: Path | None) -> tuple[Path, bytes]:
@@ -84,7 +77,7 @@ def read_settings_text(project: Path | None) -> tuple[Path, bytes]:
 
     It is the user's own, or that of `project`. Raises SettingsWriteError.
     """
-    with _told():
+    with telling():
         if project is None:
             return user_file(), storage.read_private(user_file()) or b""
         root = project.resolve()
@@ -106,20 +99,12 @@ def replace_settings_text(old: bytes, new: bytes, project: Path | None) -> list[
     path, _ = read_settings_text(project)
     root = (project or Path.cwd()).resolve()
     warnings = check_file(new, path, root, project=project is not None)
-    with _told():
+    with telling():
         if project is None:
-            _change_user_file(replaced)
+            change_user_file(replaced)
         else:
-            _change_project_file(root, replaced)
+            change_project_file(root, replaced)
     return warnings
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except (storage.StorageError, ProjectFileError, SettingsError) as error:
-        raise SettingsWriteError(str(error)) from error
 
 
 def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) -> Path:
@@ -137,8 +122,8 @@ def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) 
         if text not in rules:
             rules.append(text)
 
-    with _told():
-        return _edit_user_file(add)
+    with telling():
+        return edit_user_file(add)
 
 
 def remove_permission_rule(project: Path, text: str) -> list[str]:
@@ -162,8 +147,8 @@ def remove_permission_rule(project: Path, text: str) -> list[str]:
                     rules.remove(text)
                     found.append(f"{verdict} in {where}")
 
-    with _told():
-        _edit_user_file(remove)
+    with telling():
+        edit_user_file(remove)
     return found
 
 
@@ -189,32 +174,8 @@ def set_mcp_server(name: str, entry: Mapping[str, Any] | None, project: Path | N
         else:
             servers[name] = dict(entry)
 
-    with _told():
-        return _edit_user_file(edit) if project is None else _edit_mcp_json(project, edit)
-
-
-def _edit_mcp_json(project: Path, edit: _Edit) -> Path:
-    root = project.resolve()
-    path = root / ".mcp.json"
-    old = read_project_file(root, ".mcp.json")
-    try:
-        data = (parse(old, path).data if old else None) or {}
-        if not isinstance(data, dict):
-            raise SettingsError(f"{path} cannot be changed: it holds no JSON object")
-        edit(data)
-    except (DocumentError, TypeError) as error:
-        raise SettingsError(f"{path} cannot be changed: {error}") from error
-    mode = path.stat().st_mode & 0o777 if old is not None else 0o644
-    root_mode = root.stat().st_mode & 0o7777
-    text = json.dumps(data, indent=2, ensure_ascii=False)
-    storage.write_private(path, f"{text}\n".encode(), below=root)
-    path.chmod(mode)
-    root.chmod(root_mode)
-    return path
-
-
-def _others(report: Any) -> list[tuple[str, str]]:
-    return [(file.path, file.digest) for file in report.files if file.path != PROJECT_FILE]
+    with telling():
+        return edit_user_file(edit) if project is None else edit_mcp_json(project, edit)
 
 
 def _entry(data: Any, root: Path) -> Any:
@@ -238,64 +199,3 @@ def _remove(data: Any, path: Sequence[str]) -> None:
         _remove(data[name] or {}, rest)
     if not rest or not data[name]:
         del data[name]
-
-
-def _edit_user_file(edit: _Edit) -> Path:
-    return _change_user_file(partial(_edited, edit=edit))
-
-
-def _change_user_file(change: _Change) -> Path:
-    path = user_file()
-    storage.write_private(path, change(storage.read_private(path) or b"", path))
-    return path
-
-
-def _change_project_file(root: Path, change: _Change) -> Path:
-    """Change the project's settings; its trust covers the person's change and nothing else."""
-    trust = TrustStore(storage.state_dir())
-    before = inspect(root)
-    stored = trust.trust_of(before)
-    path = root / PROJECT_FILE
-    new = change(read_project_file(root, PROJECT_FILE) or b"", path)
-    modes = [(p, p.stat().st_mode & 0o777) for p in (path, path.parent) if p.exists()]
-    storage.write_private(path, new, below=root)
-    for shared, mode in modes:
-        # The directory and its files belong to the project: opta's private modes stay out.
-        shared.chmod(mode)
-    if stored.reads:
-        after = inspect(root)
-        if _others(before) == _others(after):
-            trust.grant(after, stored)
-    return path
-
-
-def _edited(data: bytes, path: Path, edit: _Edit) -> bytes:
-    """Return the text of a settings file after an edit, which is checked by reading it again."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        expected = parse(data, path).data or {}
-        edit(expected)
-        yaml = YAML()
-        yaml.preserve_quotes = True
-        yaml.width = 4096
-        yaml.indent(mapping=2, sequence=4, offset=2)
-        document = yaml.load(data.decode("utf-8-sig"))
-        if document is None:
-            document = yaml.map()
-        edit(document)
-        out = StringIO()
-        yaml.dump(document, out)
-        text = _comments_only(data) + out.getvalue()
-        if parse(text, path).data != expected:
-            raise SettingsError(f"{path} cannot be changed without damage. Change it by hand.")
-    except (DocumentError, YAMLError, AttributeError, TypeError) as error:
-        raise SettingsError(f"{path} cannot be changed: {error}") from error
-    return text.encode()
-
-
-def _comments_only(data: bytes) -> str:
-    """Return the text of a file that holds nothing but comments, which an edit would drop."""
-    lines = data.decode("utf-8-sig").splitlines(keepends=True)
-    return "".join(lines) if all(not x.strip() or x.lstrip().startswith("#") for x in lines) else ""

@@ -158,6 +158,15 @@ def test_set_keeps_what_was_written_by_hand_and_unset_takes_it_back():
     assert "mode is not set in" in again.stderr
 
 
+def test_a_file_whose_last_setting_is_removed_keeps_its_comments_and_begins_anew():
+    user_file("# mine\nmodel: a\n# more\n")
+    assert config("unset", "model").returncode == 0
+    assert user_file().read_text() == "# mine\n# more\n"
+    user_file("{}\n")
+    assert config("set", "permissions.deny", "deploy").returncode == 0
+    assert user_file().read_text() == "permissions:\n  deny:\n    - deploy\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

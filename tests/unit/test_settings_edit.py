@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.settings import load_settings
-from agent.settings_edit import SettingsWriteError, add_permission_rule, set_tool_switch
+from agent.settings_edit import add_permission_rule, set_tool_switch
+from agent.settings_write import SettingsWriteError
 from tools import storage
 from tools.permissions.rules import Verdict, parse_rule
 from tools.permissions.trust import Trust, inspect
