@@ -8,15 +8,14 @@ silently (R41).
 from __future__ import annotations
 
 import json
-import json.decoder
 import math
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from tools.jsontext import JsonReader
 from tools.record import record
 
 if TYPE_CHECKING:
@@ -114,9 +113,9 @@ def parse(text: str | bytes, path: Path, *, allow_repeated: bool = False) -> Doc
     UTF-8, for duplicate keys unless `allow_repeated`, and for whatever is not the format.
     """
     decoded = decode(text, path)
-    builder = _Builder(path, allow_repeated)
+    builder = Builder(path, allow_repeated)
     if path.suffix.lower() == ".json":
-        data = _JsonReader(decoded, builder).read()
+        data = JsonReader(decoded, builder).read()
     else:
         data = _YamlReader(decoded, builder).read()
     return Document(path, data, builder.positions, builder.repeated, builder.blocks)
@@ -160,7 +159,7 @@ def _position(text: str, index: int) -> Position:
     return text.count("\n", 0, start) + 1, index - start + 1
 
 
-class _Builder:
+class Builder:
     """What both readers share: positions, limits, and errors that name their place."""
 
     def __init__(self, path: Path, allow_repeated: bool = False) -> None:
@@ -174,165 +173,29 @@ class _Builder:
     def fail(
         self, message: str, position: Position, key_path: KeyPath = (), hint: str = ""
     ) -> NoReturn:
+        """Raise the DocumentError for a place."""
         key = json_path(key_path)
         raise DocumentError(self.path, message, position, key=key, hint=hint)
 
-    def too_many(self, position: Position) -> NoReturn:
-        self.fail(f"the file holds more than {MAX_NODES:,} values", position)
+    def count(self, nodes: int, place: Callable[..., Position], *where: object) -> None:
+        """Note values; `place(*where)` is where they stand, asked only when they are too many."""
+        self.nodes += nodes
+        if self.nodes > MAX_NODES:
+            self.fail(f"the file holds more than {MAX_NODES:,} values", place(*where))
 
-    def enter(self, key_path: KeyPath, position: Position) -> None:
+    def enter(self, key_path: KeyPath, place: Callable[..., Position], *where: object) -> None:
+        """Begin a list or an object; `place` as in `count`."""
         if len(key_path) >= MAX_DEPTH:
-            self.fail(f"values are nested deeper than {MAX_DEPTH} levels", position)
+            self.fail(f"values are nested deeper than {MAX_DEPTH} levels", place(*where))
 
     def add_key(self, mapping: dict[str, Any], key_path: KeyPath, position: Position) -> None:
+        """Note where a key stands; `mapping` holds those before it."""
         if key_path[-1] in mapping:
             first = self.positions[key_path][0]
             if not self.allow_repeated:
                 self.fail(repeated_key(key_path, first), position, key_path, REPEATED_HINT)
             self.repeated.setdefault(key_path, first)
         self.positions[key_path] = position
-
-
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_WORD = re.compile(r"\w+")
-_LITERALS = {"true": True, "false": False, "null": None}
-
-
-class _JsonReader:
-    """Strict JSON (RFC 8259): no comments, no trailing commas, no NaN."""
-
-    def __init__(self, text: str, builder: _Builder) -> None:
-        self.text = text
-        self.at = 0
-        self.builder = builder
-        self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def read(self) -> Any:
-        self._skip_space()
-        if self.at == len(self.text):
-            self._fail("the file is empty")
-        self.builder.positions[()] = self._here()
-        data = self._value(())
-        self._skip_space()
-        if self.at < len(self.text):
-            self._fail("there is text after the end of the JSON value")
-        return data
-
-    def _here(self) -> Position:
-        line = bisect_right(self.line_starts, self.at)
-        return line, self.at - self.line_starts[line - 1] + 1
-
-    def _fail(self, message: str, key_path: KeyPath = (), hint: str = "") -> NoReturn:
-        hint = "JSON has no comments" if self._next() in ("#", "/") else hint
-        self.builder.fail(message, self._here(), key_path, hint)
-
-    def _skip_space(self) -> None:
-        match = _SPACE.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-    def _next(self) -> str:
-        return self.text[self.at : self.at + 1]
-
-    def _value(self, key_path: KeyPath) -> Any:
-        self.builder.nodes += 1
-        if self.builder.nodes > MAX_NODES:
-            self.builder.too_many((1, 1))
-        match self._next():
-            case "{":
-                return self._object(key_path)
-            case "[":
-                return self._array(key_path)
-            case '"':
-                return self._string(key_path)
-            case _:
-                return self._scalar(key_path)
-
-    def _object(self, key_path: KeyPath) -> dict[str, Any]:
-        self.builder.enter(key_path, self._here())
-        found: dict[str, Any] = {}
-        for _ in self._members("}", key_path):
-            if self._next() != '"':
-                self._fail("a key in double quotes is missing", key_path)
-            position = self._here()
-            key = self._string(key_path)
-            path = (*key_path, key)
-            self.builder.add_key(found, path, position)
-            self._skip_space()
-            if self._next() != ":":
-                self._fail(f"a colon is missing after the key {key!r}", path)
-            self.at += 1
-            self._skip_space()
-            found[key] = self._value(path)
-        return found
-
-    def _array(self, key_path: KeyPath) -> list[Any]:
-        self.builder.enter(key_path, self._here())
-        found: list[Any] = []
-        for _ in self._members("]", key_path):
-            path = (*key_path, len(found))
-            self.builder.positions[path] = self._here()
-            found.append(self._value(path))
-        return found
-
-    def _members(self, close: str, key_path: KeyPath) -> Iterator[None]:
-        opened = self._here()[0]
-        self.at += 1
-        self._skip_space()
-        while self._next() != close:
-            yield
-            self._skip_space()
-            if self._next() == ",":
-                self.at += 1
-                self._skip_space()
-                if self._next() == close:
-                    self._fail("a comma is not allowed after the last entry", key_path)
-            elif not self._next():
-                self._fail(f"the file ends before the {close!r} for line {opened}", key_path)
-            elif self._next() != close:
-                self._fail(f"a comma or {close!r} is missing", key_path)
-        self.at += 1
-
-    def _string(self, key_path: KeyPath) -> str:
-        value: str
-        try:
-            value, self.at = json.decoder.scanstring(self.text, self.at + 1, True)  # type: ignore[attr-defined]
-        except json.JSONDecodeError as error:
-            self.at = error.pos
-            problem = error.msg.removesuffix(" at").lower()
-            self._fail(f"a string is wrong: {problem}", key_path)
-        if not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value):
-            self._fail("a string holds half of a surrogate pair", key_path)
-        return value
-
-    def _scalar(self, key_path: KeyPath) -> Any:
-        number = _NUMBER.match(self.text, self.at)
-        if number:
-            value = self._number(number, key_path)
-            self.at = number.end()
-            return value
-        word = _WORD.match(self.text, self.at)
-        if word and word[0] in _LITERALS:
-            self.at = word.end()
-            return _LITERALS[word[0]]
-        return self._not_a_value(word[0] if word else self._next(), key_path)
-
-    def _not_a_value(self, found: str, key_path: KeyPath) -> NoReturn:
-        if not found:
-            self._fail("the file ends where a value is missing", key_path)
-        if found in "}],:":
-            self._fail(f"a value is missing before {found!r}", key_path)
-        hint = "" if found in "#/" else "write text in double quotes"
-        self._fail(f"{found!r} is not a JSON value", key_path, hint)
-
-    def _number(self, number: re.Match[str], key_path: KeyPath) -> int | float:
-        try:
-            value = float(number[0]) if number[1] or number[2] else int(number[0])
-        except ValueError:
-            value = math.inf
-        if value in (math.inf, -math.inf):
-            self._fail("the number is too large", key_path)
-        return value
 
 
 _CORE_WORDS = {
@@ -356,7 +219,7 @@ _TAG_NOTE = "only plain values are read: remove the tag"
 class _YamlReader:
     """Builds plain data from YAML events, so that limits hold while the text is being read."""
 
-    def __init__(self, text: str, builder: _Builder) -> None:
+    def __init__(self, text: str, builder: Builder) -> None:
         import yaml
 
         self.yaml = yaml
@@ -406,7 +269,7 @@ class _YamlReader:
         self.builder.fail(f"this is not YAML: {problem}", position)
 
     def _node(self, event: Any, key_path: KeyPath) -> Any:
-        self._count(1, event)
+        self.builder.count(1, _mark, event)
         before, kind = self.builder.nodes, type(event)
         if kind is self.yaml.AliasEvent:
             return self._alias(event, key_path)
@@ -422,16 +285,11 @@ class _YamlReader:
             self.anchors[event.anchor] = (value, self.builder.nodes - before)
         return value
 
-    def _count(self, nodes: int, event: yaml.Event) -> None:
-        self.builder.nodes += nodes
-        if self.builder.nodes > MAX_NODES:
-            self.builder.too_many(_mark(event))
-
     def _alias(self, event: yaml.AliasEvent, key_path: KeyPath) -> Any:
         if event.anchor not in self.anchors:
             self._fail(f"*{event.anchor} refers to no finished value above it", event, key_path)
         value, nodes = self.anchors[event.anchor]
-        self._count(nodes, event)
+        self.builder.count(nodes, _mark, event)
         return value
 
     def _mapping(self, event: yaml.MappingStartEvent, key_path: KeyPath) -> dict[str, Any]:
@@ -460,7 +318,7 @@ class _YamlReader:
     def _enter(self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str) -> None:
         if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
             self._fail(f"the tag {event.tag!r} is refused", event, key_path, _TAG_NOTE)
-        self.builder.enter(key_path, _mark(event))
+        self.builder.enter(key_path, _mark, event)
 
     def _scalar(self, event: yaml.ScalarEvent, key_path: KeyPath) -> Any:
         tag, text = event.tag, event.value

@@ -23,7 +23,7 @@ PACKAGES = ("prompts", "tools", "agent")
 
 LAYERS = (
     ("prompts",),
-    ("tools.record",),
+    ("tools.record", "tools.jsontext"),
     ("tools.actions", "tools.confinement", "tools.hook_settings"),
     ("tools.definition", "tools.hosts", "tools.storage", "tools.yamltext"),
     ("tools.connecting",),
