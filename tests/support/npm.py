@@ -24,6 +24,9 @@ SERVERS = {
 OPENCODE = {"opencode-linux-x64-baseline": "1.18.33", "@opencode-ai/plugin": "1.18.33"}
 """opencode's program for any x64 processor, and what its custom tools import."""
 
+VITEST = {"vitest": "3.2.4", "@vitest/coverage-v8": "3.2.4", "yarn": "1.22.22"}
+"""The last major version of vitest that runs on Node 18."""
+
 needs_npm = pytest.mark.skipif(
     shutil.which("node") is None or shutil.which("npm") is None,
     reason="node or npm is not installed: programs from npm cannot be run",
