@@ -194,6 +194,8 @@ HOSTILE = [
     "echo \"\\`rm x\\`\" `echo \\`rm x\\``", "cat a\\\n.env", "echo \ud800", "ls <", "ls >",
     "cat =(ls)",
     # words that become something else
+    "ls .*", "grep -r x .*", "cat .?/x", "cat src/.?*/x", "cat \".\"*",
+    "for f in .*; do ls $f; done",
     "cat {.env,a.py}", "cat .en{v,x}", "cat a{1..3}", "cat ~root/x", "cat ~+/x", "cat ~-/x",
     "ls a=~/x", "ls --x=~/y", "ls -[la]", "cat *(a)", "cat +(a|b)", "cat $1", "cat $@",
     "cat \"$@\"", "cat $x", "cat \"$x\"", "x='-o f'; sort $x a.py", "x='a b'; cat $x",
@@ -417,11 +419,11 @@ def test_r10_a_program_of_the_project_is_not_taken_for_one_of_the_system(project
 
 
 def test_r06_what_the_environment_means_to_the_shell_is_asked_about(project, monkeypatch):
-    lines = ("cd src && ls", "editor=a.py; cat $editor")
-    assert [verdict(line, project) for line in lines] == [Verdict.ALLOW] * 2
+    lines = ("cd src && ls", "editor=a.py; cat $editor", "read -r editor < a.py")
+    assert [verdict(line, project) for line in lines] == [Verdict.ALLOW] * 3
     monkeypatch.setenv("CDPATH", "/etc")
     monkeypatch.setenv("editor", "vi")
-    assert [verdict(line, project) for line in lines] == [Verdict.ASK] * 2
+    assert [verdict(line, project) for line in lines] == [Verdict.ASK] * 3
     assert verdict("cd ./src && ls", project) is Verdict.ALLOW
 
 

@@ -6,6 +6,7 @@ else is why not, in words that follow "it".
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -327,7 +328,7 @@ def _test(words: Sequence[str]) -> Reading:
 
 def _read(words: Sequence[str]) -> Reading:
     names = [word for word in words if word != "-r"]
-    if not names or not all(map(_LOWER_NAME.fullmatch, names)):
+    if not names or not all(map(_LOWER_NAME.fullmatch, names)) or os.environ.keys() & set(names):
         raise NotReadOnly("reads into more than plain variables")
     return Reading()
 

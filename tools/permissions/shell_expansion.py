@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -230,6 +231,9 @@ class Expander:
             return [(text,)]
         if "[" in plain and text != "[":
             raise Unclear("has [ in a pattern of file names")
+        if any(part[:1] == "." and fnmatchcase("..", part) for part in text.split("/")):
+            # Shells differ in whether `.*` is also `..`.
+            raise Unclear("has a pattern that may name the directory above")
         return [(text,)] if text == "[" else self._matches(pieces, text)
 
     def _with_home(self, pieces: tuple[_Piece, ...]) -> tuple[_Piece, ...]:
