@@ -13,7 +13,7 @@ from agent.spec_loop import task_counts
 from agent.streams import write_json
 from agent.ui.loop_view import counted
 from tools.definition import JsonObject
-from tools.engine.output import sanitize
+from tools.engine.output import one_line, sanitize
 from tools.sources.session_log import Frame, SessionLog, task_state
 from tools.sources.session_store import open_session, session_names, store_path
 
@@ -108,9 +108,7 @@ def _frame_line(frame: Frame) -> str:
     meta = dict(frame.meta)
     action = meta.pop("action", "")
     told = " ".join(f"{key}={value}" for key, value in meta.items() if value != "")
-    content = " ".join(frame.body.split())
-    if len(content) > _TASK_CHARS:
-        content = f"{content[: _TASK_CHARS - 1]}…"
+    content = one_line(frame.body, _TASK_CHARS)
     id_ = f"[{frame.id}] " if action == "add" else ""
     return " ".join(filter(None, [_when(frame.time), frame.kind, f"{action} {id_}{told}", content]))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tools.actions import McpAction
 from tools.definition import ToolError
-from tools.engine.output import visible
+from tools.engine.output import one_line, visible
 from tools.formats import CODEX
 from tools.sources.mcp.catalog import ServerPrompt
 from tools.sources.mcp.config import ServerConfig
@@ -25,6 +25,7 @@ _NO_CONFIG_TOOLS = (
     "Tools of config.toml: none. A table [custom_tools.NAME] in .opta/config.toml or "
     "~/.codex/config.toml makes one."
 )
+_DESCRIPTION_CHARS = 100
 _NO_SERVERS = "MCP servers: none is configured. Add one: opta mcp add NAME -- COMMAND"
 
 
@@ -248,5 +249,4 @@ def _tool_lines(entries: Sequence[ToolEntry]) -> list[str]:
 
 def first_line(text: str) -> str:
     """Return what a line of a list shows of a description."""
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:100]}…"
+    return one_line(text, _DESCRIPTION_CHARS)

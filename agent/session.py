@@ -40,7 +40,7 @@ from agent.journal import (
 from agent.messages import Message
 from agent.redaction import Redactor
 from tools.definition import JsonObject
-from tools.engine.output import sanitize
+from tools.engine.output import one_line, sanitize
 from tools.events import CallFinished
 from tools.record import record
 from tools.storage import AppendFile, StorageError, remove, state_dir
@@ -398,5 +398,4 @@ def _totals(items: list[JsonObject]) -> tuple[int, int]:
 
 
 def _title(text: str) -> str:
-    line = " ".join(sanitize(text[: 10 * TITLE_CHARS]).split())
-    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+    return one_line(sanitize(text[: 10 * TITLE_CHARS]), TITLE_CHARS)

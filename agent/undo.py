@@ -25,7 +25,7 @@ from tools.definition import (
     ToolDefinition,
     ToolResult,
 )
-from tools.engine.output import sanitize
+from tools.engine.output import one_line, sanitize
 from tools.files.paths import shown_name
 from tools.files.snapshot import DIRECTORY, Change, Seen, Snapshot, TreeWatcher
 from tools.files.versions import FileVersions, RecordedTurn, TurnState, VersionsError
@@ -86,9 +86,7 @@ class FileHistory:
     def begin(self, session: str, title: str) -> None:
         """A turn begins. Nothing is looked at before a call may change files."""
         if self._enabled:
-            line = " ".join(title.split())
-            shown = line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
-            self._turn = _Turn(session, shown)
+            self._turn = _Turn(session, one_line(title, TITLE_CHARS))
 
     async def before_change(self, invocation: Invocation) -> None:
         """Wait until the files were looked at, before the first call that may change some."""

@@ -29,7 +29,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
-from tools.engine.output import Excerpt, sanitize
+from tools.engine.output import Excerpt, clipped, sanitize
 from tools.events import (
     CallDecided,
     CallEvent,
@@ -474,9 +474,7 @@ def _failure(error: Exception) -> ToolResult:
     if isinstance(error, ToolError | FileProblem):
         return ToolResult(str(error), Outcome.ERROR)
     said = f"The tool failed: {type(error).__name__}: {error}"
-    return ToolResult(
-        said if len(said) <= _FAILURE_CHARS else f"{said[:_FAILURE_CHARS]}…", Outcome.ERROR
-    )
+    return ToolResult(clipped(said, _FAILURE_CHARS), Outcome.ERROR)
 
 
 def _reads_secrets(invocation: Invocation) -> bool:

@@ -15,6 +15,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.output import one_line
 from tools.permissions.grant import Grant
 from tools.registry import ToolRegistry
 from tools.tool_search import ToolSearch
@@ -88,5 +89,4 @@ class FindTools:
 
 
 def _line(tool: ToolDefinition) -> str:
-    text = " ".join(tool.description.split())
-    return f"- {tool.wire_name}: {text if len(text) <= _LINE_CHARS else text[:_LINE_CHARS] + '…'}"
+    return f"- {tool.wire_name}: {one_line(tool.description, _LINE_CHARS)}"

@@ -28,7 +28,7 @@ from tools.definition import (
     ToolDefinition,
     ToolResult,
 )
-from tools.engine.output import visible
+from tools.engine.output import one_line, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.events import Emit, HookFinished
 from tools.hook_settings import HookCommand, HookSettings
@@ -223,5 +223,4 @@ def _said(errors: bytes) -> str:
 
 
 def _text(data: bytes) -> str:
-    text = " ".join(data.decode("utf-8", "replace").split())
-    return text if len(text) <= _REASON_CHARS else f"{text[:_REASON_CHARS]}…"
+    return one_line(data.decode("utf-8", "replace"), _REASON_CHARS)

@@ -18,6 +18,7 @@ from typing import Any
 from agent.model.base import FailureKind, ModelError
 from tools.connecting import what_helps
 from tools.engine.masking import Masker
+from tools.engine.output import one_line
 from tools.record import record
 
 MAX_QUOTED_CHARACTERS = 300
@@ -70,9 +71,7 @@ class Target:
         """Return a server's words on one line: no secrets, no control characters, not long."""
         text = Masker(self.secrets, "[key]").text(text)
         printable = "".join(c if c.isprintable() else " " for c in text)
-        line = " ".join(printable.split())
-        over = len(line) - MAX_QUOTED_CHARACTERS
-        return line if over <= 0 else line[:MAX_QUOTED_CHARACTERS] + "…"
+        return one_line(printable, MAX_QUOTED_CHARACTERS)
 
 
 @record

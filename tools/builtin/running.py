@@ -26,7 +26,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.isolation.choice import Isolation
-from tools.engine.output import LIVE_CHARS, for_model, live, visible
+from tools.engine.output import LIVE_CHARS, clipped, for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
 from tools.files.paths import is_within
 from tools.files.protected import secret_patterns
@@ -212,8 +212,7 @@ def working_directory(workspace: Workspace, asked: str | None) -> Path:
 
 def title_of(line: str) -> str:
     """Return a command line as one short line."""
-    text = visible(line.replace("\n", " "))
-    return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
+    return clipped(visible(line.replace("\n", " ")), _TITLE_CHARS)
 
 
 def _outcome(process: ProcessResult) -> Outcome:

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from tools.engine.arguments import argument_text
+from tools.engine.output import clipped
 from tools.engine.template import Names
 from tools.formats.references import STEP_PROPERTIES
 from tools.record import record
@@ -286,10 +287,9 @@ def _evaluate(
 
 
 def _error(source: str, problem: Problem) -> ExpressionError:
-    shown = source if len(source) <= 200 else f"{source[:200]}…"
     return ExpressionError(
-        f"The expression `{shown}` failed at line {problem.line}, column {problem.column}: "
-        f"{problem.message}. Correct it in the tool file."
+        f"The expression `{clipped(source, 200)}` failed at line {problem.line}, "
+        f"column {problem.column}: {problem.message}. Correct it in the tool file."
     )
 
 

@@ -318,6 +318,16 @@ _UNSEEN = re.compile(
 )
 
 
+def clipped(text: str, most: int) -> str:
+    """Return the text, marked with … where it was cut to `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def one_line(text: str, most: int) -> str:
+    """Return the text as one line of at most `most` characters."""
+    return clipped(" ".join(text.split()), most)
+
+
 def visible(text: str) -> str:
     """Return `text` with everything that has an effect but no shape written as an escape.
 

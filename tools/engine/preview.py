@@ -22,6 +22,7 @@ from tools.engine.harmless import can_harm
 from tools.engine.hazards import Hazard, HazardKind
 from tools.engine.isolation.choice import Demands, Isolation
 from tools.engine.needs import Need, about_needs, declared_needs, effects_of
+from tools.engine.output import clipped
 from tools.engine.plan import PlannedStep
 from tools.engine.prepared import PreparedPlan
 from tools.record import record
@@ -189,8 +190,7 @@ def _about_memory(max_bytes: int, walls: Confinement | None) -> str:
 def _title(plan: PreparedPlan, call: ResolvedCall) -> str:
     arguments = plan.with_defaults(call.arguments)
     given = " ".join(f"{name}={argument_text(value)}" for name, value in arguments.items())
-    title = f"{call.tool.name} {given}".strip().replace("\n", " ")
-    return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"
+    return clipped(f"{call.tool.name} {given}".strip().replace("\n", " "), _TITLE_CHARS)
 
 
 def _plans(plan: PreparedPlan) -> Iterator[PreparedPlan]:

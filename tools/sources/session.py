@@ -22,6 +22,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.output import one_line
 from tools.permissions.grant import Grant
 from tools.record import record
 from tools.sources.session_log import (
@@ -158,6 +159,4 @@ class SessionTools:
 
 
 def _title(call: ResolvedCall) -> str:
-    words = [" ".join(str(value).split()) for value in call.arguments.values()]
-    text = " ".join([call.tool.name, *words])
-    return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
+    return one_line(" ".join([call.tool.name, *map(str, call.arguments.values())]), _TITLE_CHARS)

@@ -12,7 +12,7 @@ from tools.commands.tool.kit import DONE, Context, as_json
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
 from tools.commands.tool.store import StoreError, ToolFile, hidden
 from tools.definition import Scope, ToolDefinition
-from tools.engine.output import visible
+from tools.engine.output import clipped, one_line, visible
 
 LIST_OPTIONS = (
     *COMMON_OPTIONS,
@@ -173,18 +173,14 @@ def _table(
         notes += [tool.unavailable] if tool.unavailable else []
         notes += ["deprecated"] if tool.deprecated else []
         note = f" ({', '.join(notes)})" if notes else ""
-        short = _short(" ".join(tool.description.split()))
-        name, category = _short(tool.name), _short(_category(tool))
+        short = one_line(tool.description, _MOST)
+        name, category = clipped(tool.name, _MOST), clipped(_category(tool), _MOST)
         rows.append((name, file.scope.value, category, short + note))
     shown = [[visible(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(_COLUMNS) - 1)]
     for row in shown:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         context.out.write("  ".join([*cells, row[-1]]).rstrip() + "\n")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
 
 
 def _row(file: ToolFile, tool: ToolDefinition, *, hidden_: bool) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from tools.definition import (
     ToolResult,
     ToolTest,
 )
+from tools.engine.output import clipped
 from tools.events import CallEvent
 from tools.formats.platforms import current_platform
 from tools.record import record
@@ -326,7 +327,7 @@ def _exit_code(result: ToolResult) -> int | None:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 200 else f"{text[:200]}…")
+    return repr(clipped(text, 200))
 
 
 def _ignore(_: CallEvent) -> None:

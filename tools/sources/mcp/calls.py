@@ -15,7 +15,7 @@ from tools.definition import (
     TextDisplay,
     ToolResult,
 )
-from tools.engine.output import bounded_text, sanitize
+from tools.engine.output import bounded_text, clipped, sanitize
 from tools.permissions.grant import Grant
 from tools.sources.mcp.catalog import READ_RESOURCE, Catalog
 from tools.sources.mcp.connection import Connection
@@ -119,8 +119,7 @@ _HINTS = {
 
 
 def _brief(call: ResolvedCall) -> str:
-    text = sanitize(json.dumps(call.arguments, ensure_ascii=False))[1:-1]
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return clipped(sanitize(json.dumps(call.arguments, ensure_ascii=False))[1:-1], 60)
 
 
 def find_server(text: str, servers: McpServers) -> tuple[str, str] | None:

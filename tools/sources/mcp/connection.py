@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from tools.definition import JsonObject, ToolError
-from tools.engine.output import visible
+from tools.engine.output import clipped, visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
 from tools.record import record
@@ -326,5 +326,4 @@ class Connection:
 
 def short(text: str) -> str:
     """Return a server's words as one line that is safe to show."""
-    line = visible(" ".join(text.split()))
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"
+    return clipped(visible(" ".join(text.split())), _SHOWN_CHARACTERS)

@@ -21,7 +21,7 @@ from typing import Any
 
 from tools import storage
 from tools.definition import digest_of
-from tools.engine.output import visible
+from tools.engine.output import clipped, visible
 from tools.record import open_record, record
 from tools.yamltext import DocumentError, parse
 
@@ -164,8 +164,7 @@ def _checked_file(path: str, text: str, digest: str) -> TeamFile:
 
 
 def _quoted(value: object) -> str:
-    text = visible(" ".join(str(value).split()))
-    return f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text
+    return clipped(visible(" ".join(str(value).split())), _SHOWN)
 
 
 class TeamDirectory:
