@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.compaction import Compactor
@@ -23,7 +24,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.log import logger
-from agent.loop import Limits, TurnOutcome, failed, run_turn
+from agent.loop import Limits, TurnContext, TurnOutcome, failed, run_turn
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelClient, ModelError, TextDelta
 from agent.session import Session
@@ -157,13 +158,18 @@ class Chat:
             self.notice(line, Level.WARNING)
 
     async def say(
-        self, text: str, typed: str | None = None, *, given: str | None = None
+        self,
+        text: str,
+        typed: str | None = None,
+        *,
+        given: str | None = None,
+        waiting: Callable[[], Iterable[str]] = tuple,
     ) -> TurnOutcome:
         """Run one turn of the conversation.
 
         `typed` is what of `text` the person wrote themselves, all of it by default: only there an
         `@path` hands over a file (R30). With `given` the text is not a person's: `given` goes
-        along, and no file that it names.
+        along, and no file that it names. `waiting` returns the messages that wait to join the turn.
         """
         await self.servers.ready(self.server_wait_s, self.notice)
         await self.look_again()
@@ -182,6 +188,11 @@ class Chat:
             tell=self.notice,
             given=given,
         )
+
+        async def added() -> list[UserMessage]:
+            take = partial(self._parts.context.take, first=False, tell=self.notice)
+            return [UserMessage(one, *await take(one)) for one in waiting()]
+
         self._parts.files.begin(self.session.id, text)
         self.in_turn = True
         try:
@@ -192,7 +203,7 @@ class Chat:
                 conversation=self.conversation,
                 limits=self.limits,
                 emit=self.emit,
-                standing=self._parts.context.standing,
+                context=TurnContext(self._parts.context.standing, added),
             )
         finally:
             self.in_turn = False

@@ -3,6 +3,7 @@
 Every object has `v` (1) and `type`; the other keys by type:
 
     turn          text, context, images               the person's message; images where it has some
+    added         text, context, images               a message that joins the turn
     tools         names                               what the next requests hold, where it changed
     request       number                              a request was sent (counts within the turn)
     text          text                                a piece of the answer
@@ -43,6 +44,7 @@ from agent.events import (
     Event,
     ImagesDropped,
     Level,
+    MessageAdded,
     Notice,
     RequestStarted,
     RetryScheduled,
@@ -280,6 +282,9 @@ _FORMS: dict[type, _Form] = {
         "turn",
         lambda e: _write_user(e.message),
         lambda f: TurnStarted(_read_user(f)),
+    ),
+    MessageAdded: _Form(
+        "added", lambda e: _write_user(e.message), lambda f: MessageAdded(_read_user(f))
     ),
     RequestStarted: _plain("request", RequestStarted, number=int),
     TextDelta: _plain("text", TextDelta, text=str),

@@ -25,6 +25,13 @@ class TurnStarted:
 
 
 @record
+class MessageAdded:
+    """What the person said while the model worked joins the turn: the next request holds it."""
+
+    message: UserMessage
+
+
+@record
 class RequestStarted:
     """A request was sent; `number` counts the requests of this turn from 1."""
 
@@ -121,6 +128,7 @@ class TurnFinished:
 
 Event: TypeAlias = (
     TurnStarted
+    | MessageAdded
     | RequestStarted
     | TextDelta
     | ReasoningDelta

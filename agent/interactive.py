@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,7 +112,7 @@ class Port:
 
         return work
 
-    async def submit(self, text: str) -> None:
+    async def submit(self, text: str, waiting: Callable[[], Sequence[str]]) -> None:
         """Do what the person typed: a message, a slash command or a `!` command."""
         from agent.slash import LeaveChat, is_command
 
@@ -124,7 +125,7 @@ class Port:
             elif is_command(text):
                 self.repl.show(await self._command(chat, text))
             else:
-                await chat.say(text)
+                await chat.say(text, waiting=lambda: takewhile(_is_message, waiting()))
         except LeaveChat:
             self.repl.leave(DONE)
         except UserError as error:
@@ -214,6 +215,13 @@ class Port:
             case "/rewind":
                 return await choices.rewind(self.repl, chat)
         return await run_command(chat, text)
+
+
+def _is_message(text: str) -> bool:
+    """Tell whether what was typed is for the model."""
+    from agent.slash import is_command
+
+    return not (text.strip() in LEAVING or text.startswith("!") or is_command(text))
 
 
 def status_line(chat: Chat) -> StatusLine:

@@ -29,6 +29,7 @@ from agent.events import (
     Event,
     ImagesDropped,
     Level,
+    MessageAdded,
     Notice,
     RequestStarted,
     Rewound,
@@ -385,6 +386,9 @@ class _Replay:
                 self._close_turn()
                 self._conversation.add_user(message)
                 self._in_turn = True
+            case MessageAdded(message):
+                self._close_calls()
+                self._conversation.add_user(message)
             case RequestStarted():
                 self._close_calls()
                 self._text = []
@@ -393,12 +397,8 @@ class _Replay:
             case AssistantFinished(message):
                 self._close_calls()
                 self._answer, self._text = message, []
-            case CallStarted(call):
-                self._started.add(call.id)
-            case CallOutput(call_id, text):
-                self._output[call_id] = self._output.get(call_id, "") + text
-            case CallFinished(call, title, result):
-                self._finish_call(call, title, result)
+            case CallStarted() | CallOutput() | CallFinished():
+                self._take_of_call(event)
             case ContextCompacted(summary, kept):
                 self._close_calls()
                 self._compact(summary, kept)
@@ -410,6 +410,15 @@ class _Replay:
             case TurnFinished():
                 self._close_turn()
                 self._in_turn = False
+
+    def _take_of_call(self, event: CallStarted | CallOutput | CallFinished) -> None:
+        match event:
+            case CallStarted(call):
+                self._started.add(call.id)
+            case CallOutput(call_id, text):
+                self._output[call_id] = self._output.get(call_id, "") + text
+            case CallFinished(call, title, result):
+                self._finish_call(call, title, result)
 
     def finish(self) -> list[Message]:
         self._close_turn()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from agent.events import (
     Emit,
     ImagesDropped,
     Level,
+    MessageAdded,
     Notice,
     RequestStarted,
     ToolsSent,
@@ -76,6 +77,22 @@ class _Stop(Exception):
         self.outcome = TurnOutcome(end, detail=detail, next_step=next_step)
 
 
+async def _nothing_added() -> Sequence[UserMessage]:
+    return ()
+
+
+@record
+class TurnContext:
+    """Where a turn gets what the person's side has for the model.
+
+    `standing` is what a conversation begins with (see `Compactor`). `added` returns what the person
+    said meanwhile; it is asked after the calls of each answer.
+    """
+
+    standing: Callable[[], str] = str
+    added: Callable[[], Awaitable[Sequence[UserMessage]]] = _nothing_added
+
+
 _REFUSALS = (FailureKind.IMAGES_REFUSED, FailureKind.REJECTED)
 """How requests fail that a server will never take: images may be why, even if it does not say."""
 
@@ -88,16 +105,17 @@ async def run_turn(
     conversation: Conversation,
     limits: Limits,
     emit: Emit,
-    standing: Callable[[], str] = str,
+    context: TurnContext | None = None,
 ) -> TurnOutcome:
-    """Run one turn to its end; see `Compactor` for `standing`.
+    """Run one turn to its end.
 
     Failures of the model end the turn and are told in the outcome. Cancelling the task raises
     CancelledError after the history was made valid and `TurnFinished` was emitted.
     """
     started = time.monotonic()
-    compactor = Compactor(model, emit, limits.context_window, standing)
-    turn = _Turn(model, executor, conversation, limits, emit, compactor)
+    context = context or TurnContext()
+    compactor = Compactor(model, emit, limits.context_window, context.standing)
+    turn = _Turn(model, executor, conversation, limits, emit, compactor, context.added)
     emit(TurnStarted(message))
     conversation.add_user(message)
     try:
@@ -152,6 +170,7 @@ class _Turn:
         limits: Limits,
         emit: Emit,
         compactor: Compactor,
+        added: Callable[[], Awaitable[Sequence[UserMessage]]],
     ) -> None:
         self._model = model
         self._executor = executor
@@ -159,6 +178,7 @@ class _Turn:
         self._limits = limits
         self._emit = emit
         self._compactor = compactor
+        self._added = added
         self._requests = 0
         self._invalid_answers = 0
         self._compacted = False
@@ -171,9 +191,15 @@ class _Turn:
             self._warn_if_cut(answer.usage)
             if answer.calls:
                 await self._run_calls(answer)
+                await self._take_added()
                 continue
             message = self._keep(answer)
             return _ended(answer.reason, message)
+
+    async def _take_added(self) -> None:
+        for message in await self._added():
+            self._conversation.add_user(message)
+            self._emit(MessageAdded(message))
 
     def close_history(self) -> None:
         """Answer the person's message where nothing else did."""

@@ -7,6 +7,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -130,9 +131,9 @@ def _end(chat: Chat) -> TurnEnd | None:
 class _OneTurn(Port):
     """The chat for the terminal, which leaves it after the first turn."""
 
-    async def submit(self, text: str) -> None:
+    async def submit(self, text: str, waiting: Callable[[], Sequence[str]]) -> None:
         """Run the turn."""
-        await super().submit(text)
+        await super().submit(text, waiting)
         self.repl.leave()
 
     def goodbye(self) -> str:

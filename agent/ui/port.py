@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tools.record import record
@@ -38,8 +38,10 @@ class Signals:
 class ChatPort(Protocol):
     """A conversation, as its front end sees it."""
 
-    async def submit(self, text: str) -> None:
+    async def submit(self, text: str, waiting: Callable[[], Sequence[str]]) -> None:
         """Do what the person typed: a whole turn, a slash command or a `!` command.
+
+        `waiting` is what they have sent since; a `MessageAdded` says that one of it was taken.
 
         Cancelling the calling task stops it; what it has to tell goes out as events before.
         """

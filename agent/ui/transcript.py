@@ -12,6 +12,7 @@ from agent.events import (
     ContextCompacted,
     Event,
     Level,
+    MessageAdded,
     Notice,
     RequestStarted,
     RetryScheduled,
@@ -84,6 +85,8 @@ class Transcript:
                 self._add_text(text)
             case ReasoningDelta(text):
                 self._reasoning = (self._reasoning + sanitize(text))[-_KEPT_CHARS:]
+            case MessageAdded(message):
+                self.user(message.text)
             case RequestStarted():
                 self._streamed = False
             case AssistantFinished(message):

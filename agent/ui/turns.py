@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from agent.events import Event, TurnEnd, TurnFinished
+from agent.events import Event, MessageAdded, TurnEnd, TurnFinished
 
 STOP_WAIT_S = 3.0
 """How long leaving waits for a turn to clean up, in seconds."""
@@ -14,7 +14,8 @@ STOP_WAIT_S = 3.0
 class Turns:
     """Runs one turn at a time, each in a task of its own.
 
-    `text` is what the turn that runs was started with, empty when none runs; `queue` what waits.
+    `text` is what the turn that runs was started with, empty when none runs; `queue` what waits,
+    to join the turn or to begin the next.
     `started` is told the text of each turn that begins and `failed` what a turn raised.
     `give_back` gets the waiting messages when the work went another way than they were meant for:
     it was stopped, or it failed.
@@ -22,7 +23,7 @@ class Turns:
 
     def __init__(
         self,
-        submit: Callable[[str], Awaitable[None]],
+        submit: Callable[[str, Callable[[], Sequence[str]]], Awaitable[None]],
         *,
         started: Callable[[str], None],
         failed: Callable[[BaseException], None],
@@ -69,8 +70,10 @@ class Turns:
             self._return_queue()
 
     def add(self, event: Event) -> None:
-        """Take one event of the turn: how it ends decides what happens to the queue."""
-        if isinstance(event, TurnFinished):
+        """Take one event of the turn: what joins it, or how it ends, concerns the queue."""
+        if isinstance(event, MessageAdded):
+            del self.queue[:1]
+        elif isinstance(event, TurnFinished):
             self._end = event.end
 
     async def close(self) -> None:
@@ -81,7 +84,7 @@ class Turns:
             await asyncio.wait({self._task}, timeout=STOP_WAIT_S)
 
     async def _run(self, text: str) -> None:
-        await self._submit(text)
+        await self._submit(text, lambda: tuple(self.queue))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None

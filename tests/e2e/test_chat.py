@@ -300,6 +300,41 @@ def test_what_is_missing_for_a_first_message_is_said_before_it(flags, said):
         assert screen.index("/help for commands and keys") < screen.index(said)
 
 
+def test_what_is_said_while_the_model_works_joins_its_next_step():
+    Path("notes.txt").write_text("the secret of soup")
+    turns = [
+        call("run_command", command="until test -e go; do sleep 0.05; done"),
+        say("Understood."),
+    ]
+    flags = ["--allow", "run_command"]
+    with ModelServer([*turns, say("Later.")]) as server:
+        with chat(server, *flags) as terminal:
+            terminal.type("start")
+            terminal.send("Enter")
+            terminal.wait("until test")
+            for text in ("use salt, see @notes.txt", "and pepper", "/cost", "last"):
+                terminal.type(text)
+                terminal.send("Enter")
+                terminal.wait(f"queued: {text}" if text != "last" else "and 1 more queued")
+            Path("go").touch()
+            shown = terminal.wait(lambda s: "Later." in s and "Requests:" in s, everything=True)
+            order = ["> start", "● until", "> use salt", "> and pepper", "Understood.", "Requests:"]
+            assert sorted(order, key=shown.index) == order
+            joined = server.requests[1].json["messages"]
+            assert [m["role"] for m in joined[-3:]] == ["assistant", "tool", "user"]
+            said = joined[-1]["content"]
+            assert "the secret of soup" in said
+            assert said.index("use salt") < said.index("and pepper")
+            assert "last" not in said
+            assert server.sent_messages[-1]["content"] == "last"
+            before = server.sent_messages
+            assert leave(terminal) == 0
+            identity = terminal.scrollback().split("opta --resume ")[1].split()[0]
+        server.add(say("Back."))
+        opta("-p", "again", "--resume", identity, server=server)
+        assert server.sent_messages[: len(before)] == before
+
+
 def test_an_image_that_is_dropped_on_the_terminal_goes_along(tmp_path):
     shot = tmp_path / "my shot.png"
     shot.write_bytes(b"\x89PNG\r\n\x1a\n")

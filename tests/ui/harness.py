@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -108,7 +108,7 @@ class Conversation:
     def goodbye(self) -> str:
         return "Resume with: opta --resume 42"
 
-    async def submit(self, text: str) -> None:
+    async def submit(self, text: str, waiting: Callable[[], Sequence[str]]) -> None:
         if text.startswith("/"):
             await self.command(text)
             return

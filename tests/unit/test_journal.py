@@ -20,6 +20,7 @@ from agent.events import (
     Event,
     ImagesDropped,
     Level,
+    MessageAdded,
     Notice,
     RequestStarted,
     RetryScheduled,
@@ -83,6 +84,7 @@ EVENT: st.SearchStrategy[Event] = st.one_of(
         TurnStarted, st.builds(UserMessage, TEXT, TEXT, st.lists(IMAGE, max_size=2).map(tuple))
     ),
     st.just(ImagesDropped()),
+    st.builds(MessageAdded, st.builds(UserMessage, TEXT, TEXT)),
     st.builds(Rewound, st.integers(0, 5)),
     st.builds(RequestStarted, COUNT),
     st.builds(TextDelta, TEXT),
