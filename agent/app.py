@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.chat import Chat, Parts, Tell
 from agent.configuration import (
-    codex_config,
     hook_settings,
     isolation_of,
     mcp_configured,
     read_settings,
-    tool_files,
 )
 from agent.context import MessageContext
 from agent.conversation import Prices
@@ -35,17 +33,14 @@ from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
 from agent.team import team_tools
-from agent.tool_use import recent_calls, tool_use
+from agent.tool_registry import build_registry, build_tools_command
 from agent.ui.port import Signals
 from agent.undo import FileHistory
 from prompts import load
-from tools import find_tools, storage
-from tools.advertising import Deferral
+from tools import storage
 from tools.builtin import all_builtins, background_job
 from tools.builtin.kit import Builtin, Services
-from tools.commands.tools import ToolsCommand
-from tools.cost import CostMeter, Form, form_of
-from tools.definition import Invocation, JsonObject, ResolvedCall, Scope, ToolDefinition
+from tools.definition import Invocation, ResolvedCall
 from tools.engine.environment import child_environment
 from tools.engine.jobs import Jobs
 from tools.engine.masking import Masker
@@ -53,7 +48,6 @@ from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
 from tools.find_tools import FindTools
-from tools.formats.problems import shown_path
 from tools.hooks import HookRunner
 from tools.permissions.gate import PermissionGate
 from tools.permissions.mode import Mode
@@ -62,14 +56,10 @@ from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
 from tools.permissions.trust import ProjectFileError, Trust, TrustReport
 from tools.record import record
-from tools.registry import ToolProblem, ToolRegistry
-from tools.sources.files import ToolFiles, has_files
 from tools.sources.mcp.servers import WAIT_S, McpServers, Surroundings
-from tools.tool_names import refused_name, wire_names
 
 if TYPE_CHECKING:
     from tools.sources.mcp.config import ServerConfig
-    from tools.sources.team.tools import TeamTools
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
@@ -111,74 +101,6 @@ class Options:
         flags = {setting: getattr(arguments, name, None) for name, setting in names.items()}
         kind = kind or (CHAT if arguments.print is None else BATCH)
         return cls(flags, arguments.version_text, kind)
-
-
-def build_registry(
-    trust: ProjectTrust,
-    settings: Settings,
-    session_tools: Iterable[Builtin] = (),
-    load_served: Callable[[], list[ToolDefinition]] = list,
-    team: TeamTools | None = None,
-) -> ToolRegistry:
-    """Make the registry of all tools; no tool file is read yet.
-
-    Project files count only while they are trusted: a refresh looks again. `load_served` returns
-    the tools of MCP servers. Raises UserError for a chosen `config.toml` that does not exist.
-    """
-    from agent.settings_edit import set_tool_switch
-
-    def save_switch(name: str, on: bool) -> Path:
-        unchanged = trust.changed() is None
-        saved = set_tool_switch(trust.root, name, on, project_trusted=trust.level.reads)
-        if unchanged:
-            trust.take_own_change(saved)
-        return saved
-
-    codex_file = codex_config(settings)
-    builtins = [builtin.definition for builtin in (*all_builtins(), *session_tools)]
-    taken = wire_names([*builtins, find_tools.definition()])
-    files = ToolFiles(
-        [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds
-    )
-
-    def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
-        project = trust.root if trust.level.runs else None
-        files.places = tool_files(project, codex_file)
-        unused = _without_local(files) if settings.disable_local_tools else []
-        definitions, problems = files.load()
-        if unused:
-            problems.append(_disabled(unused, settings))
-        return definitions, problems
-
-    return ToolRegistry(
-        builtins,
-        load_custom,
-        settings.tool_settings(),
-        save_switch,
-        load_served,
-        Deferral(find_tools.definition(), partial(recent_calls, trust.root), _measure(settings)),
-        team.load if team is not None else lambda: ([], []),
-    )
-
-
-def _without_local(files: ToolFiles) -> list[Path]:
-    """Leave only the machine's own files to be read; return the places that hold others (E17)."""
-    local = [place for scope, place in files.places if scope is not Scope.GLOBAL]
-    files.places = [place for place in files.places if place[0] is Scope.GLOBAL]
-    return [place for place in local if has_files(place)]
-
-
-def _disabled(places: Iterable[Path], settings: Settings) -> ToolProblem:
-    key = "enforcement.disableLocalTools"
-    shown = ", ".join(map(shown_path, places))
-    told = f"not loaded, for {key} is set in {settings.source(key)}: {shown}"
-    return ToolProblem(None, told, warning=True)
-
-
-def _measure(settings: Settings) -> Callable[[Sequence[JsonObject]], Mapping[str, int]]:
-    """Return what counts the tokens of schemas."""
-    form = form_of(settings.model)
-    return lambda schemas: CostMeter(_count).measure(schemas, form).per_tool
 
 
 def build_chat(
@@ -304,34 +226,6 @@ def _warnings(settings: Settings, root: Path, kind: str) -> tuple[str, ...]:
     # A job says so itself when it is about to ask.
     missing = unusable(settings) if kind == CHAT else ""
     return (*settings.warnings, *map(str, review(settings.rules, root)), *filter(None, [missing]))
-
-
-def build_tools_command(
-    root: Path,
-    registry: ToolRegistry,
-    settings: Settings,
-    form: Callable[[], Form],
-    called: str = "/tools",
-) -> ToolsCommand:
-    """Make what `/tools` and `opta tools` do in `root`.
-
-    `form` tells how the model in use counts tools.
-    """
-    return ToolsCommand(
-        registry,
-        CostMeter(_count),
-        form,
-        show_costs=settings.show_token_costs,
-        price_per_1000=settings.price_per_1000,
-        use=partial(tool_use, root),
-        command=called,
-    )
-
-
-def _count(text: str, encoding: str) -> int:
-    from agent.tokens import count_text
-
-    return count_text(text, encoding)
 
 
 async def _check_project(trust: ProjectTrust, ask: AskTrust | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.app import build_registry, make_model, unusable
+from agent.app import make_model, unusable
 from agent.configuration import isolation_of, read_settings
 from agent.errors import UserError
 from agent.messages import UserMessage
@@ -17,6 +17,7 @@ from agent.model.base import ModelError, ModelRequest
 from agent.project import ProjectTrust, trust_in
 from agent.settings_values import Settings
 from agent.team import team_tools
+from agent.tool_registry import build_registry
 from tools import storage
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
 from tools.definition import JsonObject

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from agent import streams
-from agent.app import build_registry, build_tools_command
 from agent.configuration import mcp_configured, read_settings
 from agent.errors import UserError
 from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags
 from agent.project import project_root, trust_in
 from agent.settings_values import Settings
 from agent.team import team_tools
+from agent.tool_registry import build_registry, build_tools_command
 from tools.commands import tools as command
 from tools.cost import form_of
 from tools.definition import ToolDefinition

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.app import build_registry, build_tools_command
 from agent.configuration import read_settings
 from agent.project import trust_in
+from agent.tool_registry import build_registry, build_tools_command
 from tools.cost import Form
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.app import build_registry
 from agent.configuration import read_settings
 from agent.project import ProjectTrust, trust_in
+from agent.tool_registry import build_registry
 from tools import storage
 from tools.permissions.trust import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, Trust, inspect
 from tools.permissions.trust_store import TrustStore
