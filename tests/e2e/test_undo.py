@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import ModelServer, call, say
+from tests.support.plans import processes_with
 from tests.support.terminal import Terminal, needs_tmux
 
 SKIP = "--dangerously-skip-permissions"
@@ -74,7 +77,8 @@ def test_r47_a_kill_while_files_are_kept_leaves_undo_sound():
     """Killed before, in or after the look at the files: each start knows whole turns or none."""
     for number in range(60):
         Path(f"f{number}").write_text(f"before {number}\n" * 2000)
-    command = "for f in f*; do echo after > $f; done; rm f1; echo new > made"
+    mark = f"made{os.getpid()}"
+    command = f"for f in f*; do echo after > $f; done; rm f1; echo new > {mark}"
     for delay_s in (0.2, 0.35, 0.5, 0.65, 0.8, 0.95):
         before = {path.name: path.read_text() for path in Path.cwd().glob("f*")}
         with ModelServer([call("run_command", command=command), say("done")]) as server:
@@ -87,6 +91,9 @@ def test_r47_a_kill_while_files_are_kept_leaves_undo_sound():
             except subprocess.TimeoutExpired:
                 started.kill()
                 started.wait()
+        # What opta had started ends with it, a moment later.
+        while processes_with(mark):
+            time.sleep(0.02)
         after = {path.name: path.read_text() for path in Path.cwd().glob("f*")}
         done = opta("sessions", "undo")
         assert "Traceback" not in done.stderr
