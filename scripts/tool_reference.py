@@ -48,7 +48,7 @@ The format of CYCOD. A file holds exactly one of `bash`, `cmd`, `pwsh`, `run`, `
 [tools.md](tools.md) explains it by example.
 """
 OPTA_JSON = "One shell command. [json-tools.md](json-tools.md) explains it.\n"
-MIMIR_TEXT = "A program, run behind walls: see [Code tools](tools.md#code-tools).\n"
+MIMIR_TEXT = "A program, run behind walls: see [code-tools.md](code-tools.md).\n"
 PLACEHOLDERS = """\
 In commands, formats, defaults, conditions and a few more texts, `{NAME}` stands for a value. Names
 are those of parameters, those below, and steps. Any other brace is text, and so is `${NAME}`;

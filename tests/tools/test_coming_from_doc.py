@@ -280,6 +280,47 @@ def code(opta):
     assert "runs its program (.mimir/tools/run_tests.yml:29) with deno" in shown
 
 
+def run_program(opta, code, **permissions):
+    """Run a program of the user's own, which asks for nothing that has to be asked about."""
+    permissions = {"autoAccept": True, **permissions}
+    text = code_tool("t", code=f"export async function execute(args, {{ platform }}) {{ {code} }}")
+    opta.put("t.yml", json.dumps({**json.loads(text), "permissions": permissions}), opta.user)
+    return opta("tool run t")
+
+
+@row("`permissions.allowlist`")
+def allowlist(opta):
+    for command, allowed in (("echo a", True), ("echo a; ls", False), ("ls", False)):
+        code = f"return (await platform.executor.execute({command!r})).stdout;"
+        ran = run_program(opta, code, allowlist=["echo*"])
+        assert (ran.out.strip() == "a") is allowed
+        assert ("may not run `ls`" in ran.err + ran.out) is not allowed
+
+
+@row("`platform.fs`, `platform.executor`")
+def asked_for(opta):
+    (opta.root / "a.txt").write_text("there")
+    code = "return await platform.fs.readFile('a.txt');"
+    assert run_program(opta, code).out.strip() == "there"
+    opta("permissions add deny read_file(a.txt)")
+    denied = run_program(opta, code)
+    assert "read_file(a.txt)" in denied.out + denied.err
+    assert denied.code != 0
+
+
+@row("what a program prints")
+def printed(opta):
+    ran = run_program(opta, "console.log('[INFO] so far'); return 'result';")
+    assert (ran.code, ran.out) == (0, "result\n")
+
+
+@row("what a program throws")
+def thrown(opta):
+    ran = run_program(opta, "throw new Error('no');")
+    assert ran.code == 1
+    assert "Error: no" in ran.out + ran.err
+
+
 @row("`tokenCost`")
 def declared_cost(opta):
     mimir(opta)
