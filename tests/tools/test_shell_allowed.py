@@ -427,6 +427,16 @@ def test_r06_what_the_environment_means_to_the_shell_is_asked_about(project, mon
     assert verdict("cd ./src && ls", project) is Verdict.ALLOW
 
 
+def test_r06_without_bash_a_test_of_bash_is_asked_about(project, monkeypatch, tmp_path):
+    """`[[ -f x || ./evil ]]` starts `./evil` in every other shell."""
+    line = "[[ -f x || ./evil ]]; [ -f x ]"
+    assert verdict(line, project) is Verdict.ALLOW
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert verdict(line, project) is Verdict.ASK
+    assert verdict("[ -f x ]", project) is Verdict.ALLOW
+
+
 def test_r13_a_variable_of_one_command_is_none_of_the_next(project):
     assert verdict("x=a.py", project) is Verdict.ALLOW
     assert verdict("cat $x", project) is Verdict.ASK

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -270,6 +271,9 @@ class _Reader:
     def _test(self, node: Node) -> None:
         """Note the programs in `[ … ]` and `[[ … ]]`, which evaluate nothing by themselves."""
         double = node.children[0].type == "[["
+        if double and shutil.which("bash") is None:
+            # To any other shell `[[ a || b ]]` are two commands.
+            raise Unclear("is a test of bash, which is not installed")
         for leaf in _operands(node):
             text = _text(leaf)
             if leaf.type in ("test_operator",) or not leaf.is_named:
