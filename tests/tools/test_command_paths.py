@@ -27,6 +27,10 @@ WRITING = [
     "if true; then rm .envrc; fi", "echo $(rm .git/config)", "git checkout -- .ci/run",
     "cp x .g*/config", "rm .[a-z]pta/config.yml", "tee .mc?.json", "rm -rf .*",
     "tee $'.git/config'", "echo x > $'\\x2egit/hooks/x'", "echo x >> $'\\056git'/config",
+    "opta permissions add allow run_command", "opta config set permissions.mode accept-edits",
+    "/usr/bin/opta team accept -y", "opta tool add x --bash id --description --help", "opta -p x",
+    "opta mcp add x -- sh", "opta tools enable git", "opta --trust tool list", "opta tool run x",
+    "sudo opta permissions remove x", "uv run opta permissions add allow x", "cycod tool remove x",
     "git config core.pager x", "git config --unset core.pager", "git config set core.pager x",
     "git -C . config --global alias.x '!y'", "git config --edit", "git config user.name --add x",
 ]  # fmt: skip
@@ -36,6 +40,8 @@ READING = [
     "echo 'see .git/config'", "test -f .git/config && echo yes", "rm src/git/config", "",
     "pytest tests/x.py::y -q",
     "rm *.tmp", "cp .cache* x", "touch src/*", "ls .g*", "rm [abc].txt",
+    "opta --version", "opta tool add --help", "opta permissions list", "opta tools", "opta doctor",
+    "opta permissions check -- 'rm x'", "opta help tool add", "vim opta.py", "pytest opta",
     "git config user.name", "git config --get core.pager", "git config list", "git config -l",
     "git log -- config", "git commit -m 'change .git'", "python -m x --out=build/y",
 ]  # fmt: skip

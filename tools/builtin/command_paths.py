@@ -8,7 +8,7 @@ settings stay unseen (docs/permissions.md).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,22 @@ _GIT_CONFIG_READS = frozenset((
 _GIT_READERS = frozenset(("add", "blame", "commit", "diff", "log", "ls-files", "show", "status"))
 
 
+_OPTA = frozenset(("opta", "opta.py", "opta-agent", "cycod"))
+_OPTA_READS: Mapping[str, frozenset[str]] = {
+    "config": frozenset(("get", "show")),
+    "doctor": frozenset(("",)),
+    "mcp": frozenset(("list", "logs")),
+    "permissions": frozenset(("check", "list", "why")),
+    "sessions": frozenset(("export", "list", "show")),
+    "team": frozenset(("status",)),
+    "tool": frozenset(("get", "list", "validate")),
+    "tools": frozenset(("", "info", "list", "tokens", "usage")),
+}
+_OPTA_COMMANDS = _OPTA_READS.keys() | {"loop"}
+_OPENS = frozenset(("--connect", "--trust"))
+_TELLS = frozenset(("-h", "--help", "--version"))
+
+
 def protected_by_name(line: str, cwd: Path) -> str:
     """Say why a command asks in every mode, as far as its words tell; empty if it need not."""
     reading = read_commands(line)
@@ -43,7 +59,7 @@ def protected_by_name(line: str, cwd: Path) -> str:
     for command in reading.commands:
         if _sets_git_config(command):
             words[".git/config"] = None
-    return _first_reason(words, cwd)
+    return _first_reason(words, cwd) or next(filter(None, map(_of_opta, reading.commands)), "")
 
 
 def must_ask(line: str, cwd: Path, root: Path) -> str:
@@ -84,6 +100,20 @@ def _sets_git_config(command: SimpleCommand) -> bool:
     words = words[1:]
     operands = [word for word in words if not word.startswith("-")]
     return _GIT_CONFIG_READS.isdisjoint(words) and (len(operands) != 1 or len(words) > 1)
+
+
+def _of_opta(command: SimpleCommand) -> str:
+    """Say why a command that starts opta asks: it may change rules and tools, or go around them."""
+    program, *words = command.words
+    operands = [word for word in words if not word.startswith("-")]
+    only_tells = len(operands) < 3 and words[len(operands) :] in [[word] for word in _TELLS]
+    if program_name(program) not in _OPTA or only_tells or operands[:1] == ["help"]:
+        return ""
+    name, action = (*operands, "", "")[:2]
+    reads = action in _OPTA_READS.get(name, ()) and _OPENS.isdisjoint(words)
+    if reads or not (command.sure or name in _OPTA_COMMANDS):
+        return ""
+    return f"opta {name}".strip() + ": opta's own settings, rules and answers are for you to change"
 
 
 def _from_subcommand(arguments: Iterable[str]) -> Iterator[str]:
