@@ -81,6 +81,12 @@ LEAVING = ("exit", "quit")
 """What leaves the chat without a slash, as it leaves a shell."""
 
 
+OTHER_INSTRUCTIONS = (
+    "CLAUDE.md", "GEMINI.md", ".cursorrules", ".windsurfrules", ".github/copilot-instructions.md",
+)  # fmt: skip
+"""Where other programs look for what `AGENTS.md` says here."""
+
+
 class Port:
     """The chat as the terminal front end wants it, from before the chat exists."""
 
@@ -236,9 +242,15 @@ def status_line(chat: Chat) -> StatusLine:
 
 
 def _greeting(version: str, model: str, root: Path) -> str:
+    from agent.instructions import FILE_NAME
+
     home = Path.home()
     place = str(Path("~") / root.relative_to(home)) if root.is_relative_to(home) else str(root)
-    return f"opta {version} · {model or 'no model'} · {place}\n/help for commands and keys"
+    lines = [f"opta {version} · {model or 'no model'} · {place}", "/help for commands and keys"]
+    others = [name for name in OTHER_INSTRUCTIONS if (root / name).is_file()]
+    if others and not (root / FILE_NAME).is_file():
+        lines.append(f"{others[0]} is not read here: /init writes an AGENTS.md that takes it over")
+    return "\n".join(lines)
 
 
 def _import_for_first_answer() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import ModelServer, say
 from tests.support.terminal import Terminal, needs_tmux
@@ -30,6 +32,20 @@ def test_a_chat_begins_with_version_model_and_place():
         with Terminal([*OPTA, *connected(server), "--continue"]) as again:
             again.wait("Hello.")
             assert KEYS not in again.scrollback()
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_instructions_for_another_program_are_told_of_where_there_are_none_for_opta(ours):
+    Path("CLAUDE.md").write_text("Use tabs.")
+    if ours:
+        Path("AGENTS.md").write_text("Use tabs.")
+    with ModelServer([]) as server:
+        argv = [*OPTA, *connected(server), *(["--trust"] if ours else [])]
+        with Terminal(argv, columns=200) as terminal:
+            terminal.wait("ask ·")
+            screen = terminal.wait(KEYS)
+    said = "CLAUDE.md is not read here: /init writes an AGENTS.md that takes it over"
+    assert (said in screen) != ours
 
 
 def test_a_mentioned_directory_goes_along_as_the_names_in_it():
