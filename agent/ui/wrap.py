@@ -16,6 +16,8 @@ MARGIN = 4
 
 _FIRST_CELL = re.compile(r" *\S+(?: \S+)* {2,}(?=\S)")
 
+CELL_INDENT = 2
+
 UNWRAPPED = sys.maxsize
 """Columns of text that something else wraps, or nobody."""
 
@@ -65,15 +67,20 @@ def indent(text: str, columns: int, first: str, rest: str) -> list[str]:
 def hanging(text: str, columns: int) -> list[str]:
     """Wrap `text` at words; what is broken off a line stays behind the margin of that line.
 
-    In a table, where two blanks or more stand in a line, it stays in the second column.
+    In a table, where two blanks or more stand in a line, it stays in the second column, or is
+    indented where that leaves too little room.
     """
     lines = []
     for line in text.replace("\t", TAB).split("\n"):
         cell = _FIRST_CELL.match(line)
-        width = cell.end() if cell and get_cwidth(cell[0]) <= columns // 2 else (
-            min(len(line) - len(line.lstrip(" ")), MARGIN, columns // 2)
-        )  # fmt: skip
-        lines += indent(line[width:], columns, line[:width], " " * get_cwidth(line[:width]))
+        start = min(len(line) - len(line.lstrip(" ")), MARGIN, columns // 2)
+        behind = start
+        if cell and get_cwidth(cell[0]) <= columns // 2:
+            start, behind = cell.end(), get_cwidth(cell[0])
+        elif cell and columns > 2 * CELL_INDENT:
+            behind = start + CELL_INDENT
+        first, *rest = wrap(line[start:], columns - behind, words=True)
+        lines += [line[:start] + first, *(" " * behind + piece for piece in rest)]
     return lines
 
 

@@ -254,6 +254,7 @@ def test_what_is_broken_off_a_line_keeps_its_margin_and_nothing_is_lost(text: st
     assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
     assert all(get_cwidth(line) <= columns for line in lines)
     assert hanging("  /x   one three", 14) == ["  /x   one ", "       three"]
+    assert hanging("/long-name   one two", 15) == ["/long-name   ", "  one two"]
     assert hanging("    one two three", 11) == ["    one ", "    two ", "    three"]
 
 
