@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent.aside import Aside, for_programs
 from agent.compaction import Compactor
 from agent.context import MessageContext
 from agent.conversation import CHARACTERS_PER_TOKEN, Conversation, Prices, Usage
@@ -93,6 +94,9 @@ class Chat:
         self.prices = parts.prices
         self.signals = parts.signals
         self.executor = parts.executor
+        self.executor.ask_model = for_programs(
+            lambda: Aside(self._client(), self.emit), lambda: self.conversation
+        )
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
         self.registry.on_load = lambda names: self.emit(ToolsLoaded(names))

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
+from agent.aside import Aside
 from agent.conversation import CHARACTERS_PER_TOKEN, Conversation
 from agent.events import ContextCompacted, Emit, Notice
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from agent.model.base import (
-    FailureKind,
-    Finished,
-    FinishReason,
-    ModelClient,
-    ModelError,
-    ModelRequest,
-    TextDelta,
-    UsageDelta,
-)
-from agent.retry import Retries
+from agent.model.base import FailureKind, ModelClient, ModelError
 from prompts import load
 from tools.record import record
 
+CUT = "\n[the summary was cut at the model's output limit]"
 RESERVE_TOKENS = 16_000
 KEEP_RECENT_TOKENS = 20_000
 SUMMARY = "<summary>"
@@ -83,42 +74,16 @@ class Compactor:
         task = load("compact") + (f"\n\nThe user asks to keep: {wishes}" if wishes else "")
         transcript = _transcript(old, self.window // 2 * CHARACTERS_PER_TOKEN)
         text = f"<conversation>\n{transcript}\n</conversation>\n\n{task}"
-        request = ModelRequest(system=load("compact_system"), messages=[UserMessage(text)])
-        retries = Retries(self.emit)
-        while True:
-            try:
-                return await self._ask(conversation, request, len(text))
-            except ModelError as error:
-                delay_s = retries.delay_s(error)
-                if delay_s is None:
-                    raise
-            await asyncio.sleep(delay_s)
-
-    async def _ask(self, conversation: Conversation, request: ModelRequest, sent: int) -> str:
-        parts: list[str] = []
-        usage: UsageDelta | None = None
-        cut = ""
-        async for delta in self.model.stream(request):
-            match delta:
-                case TextDelta(text):
-                    parts.append(text)
-                case UsageDelta():
-                    usage = delta
-                case Finished(FinishReason.TRUNCATED):
-                    cut = "\n[the summary was cut at the model's output limit]"
-        summary = "".join(parts).strip()
-        if usage is None:
-            usage = UsageDelta(sent // CHARACTERS_PER_TOKEN, len(summary) // CHARACTERS_PER_TOKEN)
-            conversation.usage.estimated = True
-        conversation.usage.add(usage)
-        self.emit(usage)
+        summary = await Aside(self.model, self.emit).ask(
+            conversation, load("compact_system"), text, CUT
+        )
         if not summary:
             raise ModelError(
                 FailureKind.REJECTED,
                 "The model gave no summary; the conversation is as it was.",
                 next_step="Try again, or start a new conversation (in a chat with /clear).",
             )
-        return summary + cut
+        return summary
 
 
 def _task(old: Sequence[Message], recent: Sequence[Message]) -> str:

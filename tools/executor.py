@@ -47,6 +47,7 @@ from tools.schema import check_arguments, parse_arguments
 
 if TYPE_CHECKING:
     from tools.builtin.kit import Builtin, Services
+    from tools.code.host import AskModel
     from tools.engine.run import Observe
     from tools.hooks import HookRunner
     from tools.registry import ToolRegistry
@@ -127,13 +128,17 @@ class ToolExecutor:
         hooks: Hooks | None = None,
         by_hand: bool = False,
     ) -> None:
-        """Make an executor. `by_hand` lets interactive tools talk to the person."""
+        """Make an executor. `by_hand` lets interactive tools talk to the person.
+
+        `ask_model` is for programs of tools; a front end with a model sets it.
+        """
         self.registry = registry
         self.gate = gate
         self._builtins = builtins
         self._services = services
         self._hooks = hooks or Hooks()
         self._by_hand = by_hand
+        self.ask_model: AskModel | None = None
 
     def batch(self, calls: Sequence[ToolCall], emit: Emit) -> CallBatch:
         """Take the calls of one message. Nothing happens before `CallBatch.run`."""
@@ -191,7 +196,7 @@ class ToolExecutor:
 
         programs = self._hooks.programs
         about = programs.about() if programs is not None else {}
-        around = Surroundings(self._services, ask, about.get("session_id", ""))
+        around = Surroundings(self._services, ask, about.get("session_id", ""), self.ask_model)
         return prepare_code(resolved, around)
 
     def _prepare_plan(self, resolved: ResolvedCall) -> Invocation:

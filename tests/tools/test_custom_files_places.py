@@ -315,15 +315,11 @@ def test_every_file_of_a_project_that_may_define_tools_is_part_of_what_trust_is_
 
 
 @pytest.mark.row("E22", "E23", "E24")
-def test_a_tool_of_mimir_is_listed_as_one_that_cannot_run_yet(machine):
+def test_a_tool_of_mimir_is_listed_and_on(machine):
     assert machine.registry().entries() == ()
     text = (EXAMPLES / "004/run_tests.yml").read_text()
     machine.write(machine.project / ".mimir/tools/run_tests.yml", text)
     registry = machine.registry()
     (entry,) = registry.entries()
-    assert entry.definition.name == "run_tests"
-    assert (entry.enabled, entry.reason) == (
-        False, "unavailable: code tools are not supported yet",
-    )  # fmt: skip
-    (problem,) = registry.problems
-    assert "code tools are not supported yet" in str(problem)
+    assert (entry.definition.name, entry.enabled, entry.reason) == ("run_tests", True, "")
+    assert registry.problems == ()

@@ -67,6 +67,7 @@ LAYERS = (
     ),
     ("agent.model", "agent.conversation", "agent.tokens"),
     ("agent.retry",),
+    ("agent.aside",),
     ("agent.compaction",),
     ("agent.loop",),
     ("agent.images",),

@@ -5,17 +5,20 @@ const waiting = new Map();
 let asked = 0;
 
 function ask(method, ...params) {
+  // Made here, it knows the line that asks.
+  const failure = new Error();
   return new Promise((resolve, reject) => {
-    waiting.set(++asked, { resolve, reject });
+    const refuse = (message) => reject(Object.assign(failure, { message }));
+    waiting.set(++asked, { resolve, refuse });
     process.send({ type: "ask", id: asked, method, params });
   });
 }
 
 function settle({ id, value, error }) {
-  const { resolve, reject } = waiting.get(id);
+  const { resolve, refuse } = waiting.get(id);
   waiting.delete(id);
   if (error === undefined) resolve(value);
-  else reject(new Error(error));
+  else refuse(error);
 }
 
 const platform = {
@@ -30,6 +33,8 @@ const platform = {
     execute: (command, args, options) => ask("executor.execute", command, args, options),
   },
 };
+
+const llm = { complete: (prompt, options) => ask("llm.complete", prompt, options?.system) };
 
 const print = (stream, level) => (message) => stream.call(console, `[${level}] ${message}`);
 const logger = {
@@ -51,7 +56,7 @@ async function run({ program, args, context }) {
   let value;
   try {
     const execute = entry(await import(program));
-    value = await execute(args, { ...context, platform, logger });
+    value = await execute(args, { ...context, platform, llm, logger });
   } catch (error) {
     // A place in the code that does not parse is told by node only where nobody catches it.
     if (error instanceof SyntaxError && !String(error.stack).includes(program)) throw error;

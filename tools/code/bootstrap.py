@@ -95,6 +95,9 @@ def context_of(given: dict[str, Any], channel: Channel) -> types.SimpleNamespace
         config=types.SimpleNamespace(working_directory=directory),
         conversation=conversation,
         platform=platform_of(channel),
+        llm=types.SimpleNamespace(
+            complete=lambda prompt, system="": channel.ask("llm.complete", prompt, system)
+        ),
         logger=logger_of(),
     )
 

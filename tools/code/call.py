@@ -20,7 +20,7 @@ from tools.builtin.running import time_limit, title_of
 from tools.code import runtimes
 from tools.code.channel import Channel, ChannelError
 from tools.code.ending import Ending, as_text
-from tools.code.host import Host
+from tools.code.host import AskModel, Host
 from tools.code.program import Program
 from tools.code.runtimes import Runtime
 from tools.code.serving import Ask, Refused, Serving
@@ -39,7 +39,13 @@ from tools.definition import (
 )
 from tools.engine.isolation.choice import Demands
 from tools.engine.output import live
-from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
+from tools.engine.process import (
+    ProcessResult,
+    ProcessSpec,
+    ProcessStartError,
+    can_choose_cpu,
+    run_process,
+)
 from tools.engine.run import IN_ORDER
 from tools.files.protected import home_directory
 from tools.formats.mimir import DEFAULT_TIMEOUT_MS
@@ -59,11 +65,15 @@ _RESERVED_BYTES = 768 * 1024 * 1024
 
 @record
 class Surroundings:
-    """What a program runs in: `ask` takes what it asks for, `session_id` names the conversation."""
+    """What a program runs in: `ask` takes what it asks for, `session_id` names the conversation.
+
+    `ask_model` is None where there is no model.
+    """
 
     services: Services
     ask: Ask
     session_id: str = ""
+    ask_model: AskModel | None = None
 
 
 def prepare_code(call: ResolvedCall, around: Surroundings) -> Invocation:
@@ -192,7 +202,7 @@ class _Running:
             "args": self.call.arguments,
             "context": context,
         }
-        host = Host(self.call, self._services, action.allowlist)
+        host = Host(self.call, self._services, action.allowlist, self.around.ask_model)
         return Serving(start, host, self.around.ask)
 
     def _spec(
@@ -237,6 +247,18 @@ def _data_limit(wanted_bytes: int | None) -> int | None:
     return wanted_bytes + (_RESERVED_BYTES if found.reach is memory.Reach.PROCESS else 0)
 
 
+def _limits(max_bytes: int | None) -> str:
+    """Say what is limited, as far as this machine can."""
+    from tools.engine.isolation import memory
+
+    cpu = (
+        "one processor" if can_choose_cpu() else "one processor is declared, but not enforced here"
+    )
+    if max_bytes is None:
+        return cpu
+    return f"{memory.about(max_bytes, memory.means(os.environ.get('PATH', os.defpath)))}; {cpu}"
+
+
 def _brief(arguments: JsonObject) -> str:
     return " ".join(f"{name}={as_text(value)}" for name, value in arguments.items())
 
@@ -252,6 +274,7 @@ def _shown(
     lines = [json.dumps(call.arguments, indent=2, ensure_ascii=False)]
     behind = walls.note if walls is not None else "in a sandbox of its own: no files, no network"
     lines.append(f"runs its program ({where}) with {runtime.name}, {behind}")
+    lines.append(_limits(call.tool.limits.max_memory_bytes))
     if action.allowlist is not None:
         lines.append(f"commands it may ask for: {', '.join(action.allowlist) or 'none'}")
     return "\n".join([*lines, *([note] if note else [])])

@@ -1,4 +1,4 @@
-"""What a program may ask of opta: files of the workspace, and commands.
+"""What a program may ask of opta: files of the workspace, commands, the model.
 
 Everything asked for becomes a call like one of the model's, under the name of the built-in that
 does the same: rules about reading, writing and commands hold for programs as well (E65-E67).
@@ -10,26 +10,28 @@ import asyncio
 import base64
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from tools.builtin import read_file, run_command, write_file
 from tools.builtin.change import Change, changing
-from tools.builtin.kit import Services
+from tools.builtin.kit import Services, define
 from tools.builtin.run_command import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
 from tools.builtin.running import Command, running, shell_argv, working_directory
 from tools.definition import (
     CommandDisplay,
+    Effect,
     EffectKind,
     Invocation,
     JsonObject,
     Progress,
     ResolvedCall,
+    Risk,
     TextDisplay,
     ToolDefinition,
     ToolError,
@@ -46,12 +48,21 @@ from tools.permissions.allowlist import Allowlist
 from tools.permissions.grant import Grant
 from tools.record import record
 
+AskModel: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Sends a system prompt and a text to the model and returns its answer. Raises ToolError."""
+
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 """How much of each stream of a command a program gets; more is told of as cut off."""
 
 MAX_FOUND = 10_000
 """How many names a search for files gives."""
+
+
+MODEL = "llm"
+"""By what name rules speak of questions that programs send to the model (E11)."""
+
+_MODEL_TOOL = define(MODEL, "Ask the model.", {"prompt": {}, "system": {}}, [], risk=Risk.MEDIUM)
 
 
 @record
@@ -70,9 +81,14 @@ class Host:
     """
 
     def __init__(
-        self, call: ResolvedCall, services: Services, allowlist: tuple[str, ...] | None
+        self,
+        call: ResolvedCall,
+        services: Services,
+        allowlist: tuple[str, ...] | None,
+        ask_model: AskModel | None = None,
     ) -> None:
         self._call = call
+        self._ask_model = ask_model
         self._services = services
         self._allowlist = None if allowlist is None else Allowlist(allowlist, call.tool.name)
         self._count = 0
@@ -83,6 +99,7 @@ class Host:
             "fs.readdir": partial(self._look, "List", _names),
             "fs.glob": self._glob,
             "executor.execute": self._execute,
+            "llm.complete": self._complete,
         }
 
     def prepare(self, method: object, params: object) -> Asked:
@@ -179,6 +196,30 @@ class Host:
                     f"{self._allowlist.shown}. Nothing was run."
                 )
         return self._asked(call, invocation, given)
+
+    def _complete(self, prompt: Any, system: str | None = None) -> Asked:
+        """Ask the model: `complete(prompt)` or `complete({prompt, system})`."""
+        wish = prompt if isinstance(prompt, dict) else {"prompt": prompt, "system": system}
+        text, system = (
+            _text(wish.get("prompt"), "a prompt"),
+            _text(wish.get("system") or "", "a text"),
+        )
+        ask = self._ask_model
+        if ask is None:
+            raise ToolError("There is no model to ask here: only a conversation has one.")
+        call = self._made(_MODEL_TOOL, {"prompt": text, "system": system})
+        given: list[Any] = []
+
+        async def run(grant: Grant, progress: Progress) -> ToolResult:
+            grant.check(call)
+            given.append(await ask(system, text))
+            return ToolResult("(given to the program)")
+
+        shown = "\n\n".join(filter(None, (system, text)))
+        effect = Effect(EffectKind.PROGRAM, MODEL, MODEL, inside=True)
+        return self._asked(
+            call, Invocation("Ask the model", (effect,), TextDisplay(shown), run), given
+        )
 
     def _directory(self, asked: Any) -> Path:
         workspace = self._services.workspace

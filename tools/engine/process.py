@@ -342,10 +342,15 @@ def _start(
             entered.started()
 
 
+def can_choose_cpu() -> bool:
+    """Tell whether `ProcessSpec.one_cpu` holds on this system."""
+    return hasattr(os, "sched_setaffinity")
+
+
 @contextmanager
 def _on_one_cpu() -> Iterator[None]:
     """Run on one processor for as long as it takes to start what inherits this."""
-    if not hasattr(os, "sched_setaffinity"):
+    if not can_choose_cpu():
         yield
         return
     allowed = os.sched_getaffinity(0)

@@ -446,6 +446,8 @@ def _suggestion(effect: Effect) -> str | None:
             return f"run_command({command})" if command else None
         case EffectKind.NETWORK:
             return f"network:{effect.value}"
+        case EffectKind.PROGRAM:
+            return effect.subject
         case _:
             special = any(character in effect.value for character in "*?")
             subject = _SUBJECTS[effect.kind]

@@ -1,0 +1,84 @@
+"""A tool with a program in a whole conversation: the program's calls, the model, the session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.cli import lines, opta
+from tests.support.model_server import ModelServer, call, error, say
+
+TOOL = """\
+name: survey
+description: d
+schema: {type: object, properties: {file: {type: string}}, required: [file]}
+code: |
+  export async function execute({ file }, { platform, llm, conversation, logger }) {
+    logger.info("begun");
+    const text = await platform.fs.readFile(file);
+    const { stdout } = await platform.executor.execute("mkdir", ["-v", "made"]);
+    const opinion = await llm.complete(`What of ${text}?`, { system: "Be brief." });
+    return { text, stdout, opinion, id: conversation.id, at: conversation.workingDirectory };
+  }
+"""
+ALLOWED = ("--allow", "survey", "--allow", "run_command(mkdir:*)", "--allow", "llm")
+JSON = ("--output-format", "stream-json", "--trust")
+
+
+@pytest.fixture
+def project(tmp_path):
+    tools = tmp_path / "work" / ".mimir" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "survey.yml").write_text(TOOL)
+    (tmp_path / "work" / "a.txt").write_text("apples")
+    return tmp_path / "work"
+
+
+@pytest.mark.row("E3", "E11", "E59", "E62", "E67")
+def test_a_program_reads_runs_asks_the_model_and_answers(project):
+    with ModelServer([call("survey", file="a.txt"), say("fine"), say("done")]) as server:
+        ran = opta("-p", "go", *ALLOWED, *JSON, server=server, cwd=project)
+        again = opta("-p", "on", "--continue", "--trust", server=server, cwd=project)
+    assert ran.returncode == 0, ran.stderr
+    _, asked, last, *_ = [request.json for request in server.requests]
+    assert [message["content"] for message in asked["messages"]] == ["Be brief.", "What of apples?"]
+    assert not asked.get("tools")
+    events = lines(ran.stdout)
+    result = json.loads(last["messages"][-1]["content"])
+    assert result == {
+        "text": "apples", "stdout": "mkdir: created directory 'made'\n", "opinion": "fine",
+        "at": str(project), "id": events[-1]["session_id"],
+    }  # fmt: skip
+    assert events[-1]["requests"] == 3
+    assert [event["call"]["name"] for event in events if event["type"] == "proposed"] == [
+        "survey", "read_file", "run_command", "llm",
+    ]  # fmt: skip
+    # What a program asked for is no message: the history goes on with the tool's result alone.
+    history = server.requests[-1].json["messages"]
+    assert sum(message["role"] == "tool" for message in history) == 1, again.stderr
+
+
+def test_what_nobody_can_be_asked_about_is_refused(project):
+    with ModelServer([call("survey", file="a.txt"), say("done")]) as server:
+        ran = opta("-p", "go", "--allow", "survey", *JSON, server=server, cwd=project)
+    told = server.requests[-1].json["messages"][-1]["content"]
+    assert told.startswith(".mimir/tools/survey.yml:8: Error: Permission denied: ")
+    assert "nobody is there to be asked" in told
+    assert "[INFO] begun" in told
+    assert [line for line in lines(ran.stdout) if line["type"] == "decided"][-1]["allowed"] is False
+
+
+def test_a_model_that_refuses_is_an_error_of_the_program(project):
+    refused = error(400, "no such model")
+    with ModelServer([call("survey", file="a.txt"), refused, say("done")]) as server:
+        opta("-p", "go", *ALLOWED, *JSON, server=server, cwd=project)
+    told = server.requests[-1].json["messages"][-1]["content"]
+    assert "survey.yml:9: Error: The model cannot be asked" in told
+
+
+def test_by_hand_there_is_no_model_and_the_person_is_told_what_it_prints(project):
+    ran = opta("tool", "run", "survey", "--param", "file=a.txt", "--trust", cwd=project)
+    assert ran.returncode == 1
+    assert "There is no model to ask here" in ran.stderr
+    assert "[INFO] begun" in ran.stderr
