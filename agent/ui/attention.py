@@ -41,7 +41,8 @@ class Attention:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`name` is what the title shows, `signals` what the person wants, `clock` in seconds."""
-        self._name = " ".join(sanitize(name).split())
+        # Also without what turns the direction of text, which a window's title would obey.
+        self._name = "".join(filter(str.isprintable, " ".join(sanitize(name).split())))
         self._output = output
         self._signals = signals
         self._clock = clock

@@ -261,7 +261,9 @@ def test_an_answer_without_text_is_told_and_exits_1(answered):
         done = opta("-p", "hi", server=server)
         again = opta("-p", "and now?", "--continue", server=server)
     assert done.returncode == 1
-    assert "no answer" in one_message(done.stderr)
+    said, way_back = done.stderr.splitlines()
+    assert "no answer" in said
+    assert "opta --resume " in way_back
     assert done.stdout == ""
     assert again.stdout == "now\n"
 

@@ -29,6 +29,7 @@ FUNCTION = re.compile(
     rb"|\xc2[\x80-\x9f]|[\x00-\x08\x0b-\x1f\x7f]",
     re.DOTALL,
 )
+TITLE = re.compile(rb"\x1b\]2;(.*?)\x07")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -78,13 +79,34 @@ def conversation(text: str, place: Path) -> bytes:
 
 @needs_tmux
 def test_r36_r37_nobodys_text_acts_on_the_terminal(tmp_path):
-    harmless, corpus, random_bytes = (tmp_path / name for name in ("plain", "corpus", "noise"))
+    # The title names the directory: that is the same in all.
+    harmless, corpus, random_bytes = (tmp_path / name / "shop" for name in ("a", "b", "c"))
     for place in (harmless, corpus, random_bytes):
-        place.mkdir()
+        place.mkdir(parents=True)
     usual = kinds(conversation("plain text 123", harmless))
-    assert usual, "the output of opta was not seen"
+    assert {b"\x1b]#shop \xc2\xb7 opta\x07", b"\x1b]#? shop \xc2\xb7 opta\x07"} <= usual
     assert kinds(conversation(CORPUS, corpus)) <= usual
     assert kinds(conversation(noise(1), random_bytes)) <= usual
+
+
+@needs_tmux
+def test_r36_a_hostile_name_of_the_directory_does_not_act_in_the_title(tmp_path):
+    written = []
+    for name in ("shop", DIRECTORY):
+        place = tmp_path / name
+        place.mkdir()
+        with ModelServer([say("Hello.")]) as server, chat(server, cwd=place) as terminal:
+            enter(terminal, "hello")
+            terminal.wait("Hello.")
+            enter(terminal, "/exit")
+            assert terminal.wait_exit() == 0
+            written.append(terminal.output())
+    titles = [TITLE.findall(output) for output in written]
+    assert {re.sub("^… ", "", title.decode()) for title in titles[0]} == {"shop · opta"}
+    assert titles[1], "no title was seen"
+    assert all(title.isprintable() for title in map(bytes.decode, titles[1]))
+    usual, hostile = (kinds(TITLE.sub(b"", output)) for output in written)
+    assert hostile <= usual
 
 
 @pytest.fixture
