@@ -120,7 +120,7 @@ def build_chat(
     settings = _settings(trust, options)
     gate = _gate(root, settings, approver)
     environment = child_environment(os.environ, secrets=settings.secret_variables)
-    around = Surroundings(root, environment, gate)
+    around = Surroundings(root, environment, gate, isolation_of(root, settings))
     servers = McpServers(partial(mcp_configured, trust, settings), around, _open_address)
     team = team_tools(settings, gate)
     registry = build_registry(trust, settings, session_tools, servers.definitions, team)

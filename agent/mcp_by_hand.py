@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import streams
+from agent.configuration import isolation_of
 from agent.settings_values import Settings
 from tools.engine.environment import child_environment
 from tools.permissions.gate import PermissionGate
@@ -28,7 +29,8 @@ async def connected(
     from tools.sources.mcp.http import open_address
 
     environment = child_environment(os.environ, secrets=settings.secret_variables)
-    around = Surroundings(root, environment, PermissionGate(RuleSet(settings.rules, root)))
+    gate = PermissionGate(RuleSet(settings.rules, root))
+    around = Surroundings(root, environment, gate, isolation_of(root, settings))
     servers = McpServers(lambda: configured, around, open_address)
     servers.tell = streams.tell
     try:

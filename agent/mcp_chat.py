@@ -209,6 +209,9 @@ def describe(config: ServerConfig) -> list[str]:
     lines = [f"  command: {visible(shlex.join(config.argv))}"]
     if config.cwd:
         lines.append(f"  cwd: {visible(config.cwd)}")
+    if config.sandbox:
+        network = "with" if config.sandbox_network else "without"
+        lines.append(f"  sandbox: yes, {network} the network")
     names = ", ".join(map(visible, config.env))
     return [*lines, f"  env: {names}"] if names else lines
 

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.builtin.kit import Services
+from tools.confinement import ANY, IsolationSettings
 from tools.definition import Outcome, ResolvedCall, Scope, ToolCall, ToolError, ToolResult
 from tools.engine.environment import child_environment
+from tools.engine.isolation.choice import Isolation
 from tools.engine.process import settle
 from tools.executor import ToolExecutor
+from tools.files.walls import survey
 from tools.files.workspace import Workspace
 from tools.permissions.gate import PermissionGate
 from tools.permissions.rules import Rule, RuleSet
@@ -51,11 +54,18 @@ def entry(kind: str, *arguments: object, **settings: Any) -> dict[str, Any]:
 class Session:
     """Running servers, and what was told of them."""
 
-    def __init__(self, root: Path, configs: tuple[ServerConfig, ...], rules: tuple[Rule, ...]):
+    def __init__(
+        self,
+        root: Path,
+        configs: tuple[ServerConfig, ...],
+        rules: tuple[Rule, ...],
+        backend: str = ANY,
+    ) -> None:
         self.configs = {config.name: config for config in configs}
         self.told: list[str] = []
         self.gate = PermissionGate(RuleSet(rules, root))
-        around = Surroundings(root, child_environment(os.environ), self.gate)
+        isolation = Isolation(root, survey, IsolationSettings(backend=backend))
+        around = Surroundings(root, child_environment(os.environ), self.gate, isolation)
         self.servers = McpServers(lambda: Configured(self.configs), around, open_address)
         self.servers.tell = self.told.append
 
@@ -106,10 +116,10 @@ class Session:
 
 @asynccontextmanager
 async def session(
-    root: Path, *configs: ServerConfig, rules: tuple[Rule, ...] = ()
+    root: Path, *configs: ServerConfig, rules: tuple[Rule, ...] = (), backend: str = ANY
 ) -> AsyncIterator[Session]:
     """Start servers, wait until each is ready or failed, and end them."""
-    made = Session(root, configs, rules)
+    made = Session(root, configs, rules, backend)
     made.servers.start()
     try:
         await made.servers.ready(None, lambda text: None)

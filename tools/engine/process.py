@@ -167,7 +167,7 @@ class _Run:
         self._failure: Exception | None = None
         self._started = time.monotonic()
         self._remarks: tuple[str, ...] = ()
-        process, self._entered = _start(spec, confinement)
+        process, self._entered = start_confined(spec, confinement, _popen)
         self._group = ProcessGroup(process)
         self._terminal = LentTerminal(process) if spec.terminal else None
         self._ended = asyncio.Event()
@@ -318,9 +318,12 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
     return event.is_set()
 
 
-def _start(
-    spec: ProcessSpec, confinement: Confinement | None
+def start_confined(
+    spec: ProcessSpec,
+    confinement: Confinement | None,
+    popen: Callable[[ProcessSpec, Entered], subprocess.Popen[bytes]],
 ) -> tuple[subprocess.Popen[bytes], Entered]:
+    """Start a process behind its walls with `popen`. Raises ProcessStartError."""
     if not spec.argv:
         raise ProcessStartError("There is no program to start: the command is empty.")
     request = Request(
@@ -330,7 +333,7 @@ def _start(
     try:
         entered = Entered(request, confinement)
         with _on_one_cpu() if spec.one_cpu else nullcontext():
-            return _popen(spec, entered), entered
+            return popen(spec, entered), entered
     except (OSError, ValueError, StorageError) as error:
         if entered is not None:
             entered.leave()

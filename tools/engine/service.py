@@ -19,8 +19,9 @@ from typing import IO
 
 from tools.definition import ResolvedCall
 from tools.engine.group import ProcessGroup
+from tools.engine.isolation.enter import Entered
 from tools.engine.pipes import CHUNK_BYTES, when_ended
-from tools.engine.process import ProcessSpec, ProcessStartError, why_not_started
+from tools.engine.process import ProcessSpec, start_confined
 from tools.permissions.grant import Grant
 from tools.record import record
 
@@ -42,7 +43,7 @@ class ServiceSpec:
 
 
 class Service:
-    """A running program: read from it, write to it, stop it.
+    """A running program: read from it, write to it, stop it. It is confined as its grant says.
 
     Belongs to the event loop it was started in. `on_stderr` is called in a thread of its own with
     each piece of standard error, and with nothing at its end.
@@ -58,7 +59,9 @@ class Service:
         """Start it. Raises GrantError, ProcessStartError."""
         grant.check(call)
         self._loop = asyncio.get_running_loop()
-        self._process = _start(spec)
+        wanted = ProcessSpec(spec.argv, spec.cwd, spec.env, timeout_ms=0)
+        self._process, self._entered = start_confined(wanted, grant.confinement, _popen)
+        self._on_stderr = on_stderr
         self._group = ProcessGroup(self._process)
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._ahead = threading.Semaphore(_AHEAD)
@@ -111,7 +114,11 @@ class Service:
                     await self._ended.wait()
         finally:
             self._stop_waiting()
-            self._group.end()
+            self._group.end(then=self._clear_up)
+
+    def _clear_up(self) -> None:
+        for line in self._entered.leave():
+            self._on_stderr(f"{line}\n".encode())
 
     def _on_end(self) -> None:
         self._ended.set()
@@ -153,19 +160,16 @@ def _pass_on(pipe: IO[bytes], take: Callable[[bytes], None]) -> None:
     pipe.close()
 
 
-def _start(spec: ServiceSpec) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            spec.argv,
-            bufsize=0,
-            cwd=spec.cwd,
-            env=spec.env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=os.name == "posix",
-            creationflags=_NEW_GROUP,
-        )
-    except (OSError, ValueError) as error:
-        told = ProcessSpec(spec.argv, spec.cwd, spec.env, timeout_ms=0)
-        raise ProcessStartError(why_not_started(told, error)) from error
+def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        entered.argv,
+        bufsize=0,
+        cwd=spec.cwd,
+        env=entered.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=os.name == "posix",
+        pass_fds=entered.descriptors,
+        creationflags=_NEW_GROUP,
+    )

@@ -2,8 +2,8 @@
 
 The keys are those that other programs use for the same files, so that one `.mcp.json` serves all:
 `command`, `args`, `env`, `cwd` for a program; `url`, `headers` for an address; `type`, `timeout`,
-`startupTimeout` (both in ms), `enabled` or `disabled`, and which tools are used. `${NAME}` and
-`${NAME:-default}` in a value stand for a variable of the environment.
+`startupTimeout` (both in ms), `enabled` or `disabled`, and which tools are used; `sandbox` is ours.
+`${NAME}` and `${NAME:-default}` in a value stand for a variable of the environment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPELLINGS = {
     "excludeTools": "disabledTools",
     "http_headers": "headers",
 }
-_OF_PROGRAMS = ("command", "args", "env", "cwd")
+_OF_PROGRAMS = ("command", "args", "env", "cwd", "sandbox", "sandboxNetwork")
 _OF_ADDRESSES = ("url", "headers")
 _KEYS = (
     "type", *_OF_PROGRAMS, *_OF_ADDRESSES, "timeout", "startupTimeout", "enabled", "disabled",
@@ -68,6 +68,8 @@ class ServerConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str = ""
+    sandbox: bool = False
+    sandbox_network: bool = False
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     start_ms: int = START_MS
@@ -188,6 +190,8 @@ class _Entry:
             args=self._texts("args") if program else (),
             env=self._mapping("env") if program else {},
             cwd=self._text("cwd") if program and "cwd" in self._keys else "",
+            sandbox=program and self._switch("sandbox", False),
+            sandbox_network=program and self._switch("sandboxNetwork", False),
             url="" if program else self._url(),
             headers={} if program else self._mapping("headers"),
             start_ms=self._milliseconds("startupTimeout", START_MS),

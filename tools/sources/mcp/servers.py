@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tools.actions import McpAction
+from tools.confinement import Confinement, Level
 from tools.definition import (
     Effect,
     EffectKind,
@@ -35,6 +37,7 @@ from tools.record import record
 from tools.storage import StorageError
 
 if TYPE_CHECKING:
+    from tools.engine.isolation.choice import Isolation
     from tools.engine.service import Service
     from tools.formats.problems import ToolProblem
     from tools.sources.mcp import sdk
@@ -58,11 +61,15 @@ async def _decline(server: str, question: sdk.Elicitation) -> sdk.ElicitationAns
 
 @record
 class Surroundings:
-    """What servers run in: the workspace, the environment of children without secrets (R38)."""
+    """What servers run in: the workspace, the environment of children without secrets (R38).
+
+    `isolation` is for those that are to run in a sandbox.
+    """
 
     root: Path
     child_env: Mapping[str, str]
     gate: PermissionGate
+    isolation: Isolation
 
 
 class McpServers:
@@ -262,6 +269,10 @@ class McpServers:
     def _permitted(self, config: ServerConfig) -> tuple[ResolvedCall, Grant]:
         """Let the gate allow the connection: deny rules hold for it. Raises ProcessStartError."""
         call, invocation = connecting(config, self._surroundings.root)
+        if config.sandbox:
+            invocation = replace(
+                invocation, confinement=_walls(config, self._surroundings.isolation)
+            )
         decision = self._surroundings.gate.authorise_configured(
             call, invocation, f"configured in {config.place}"
         )
@@ -302,6 +313,17 @@ def connecting(config: ServerConfig, root: Path) -> tuple[ResolvedCall, Invocati
         ResolvedCall(f"mcp-{config.name}", tool, arguments),
         Invocation(title, effects, TextDisplay(title), run),
     )
+
+
+def _walls(config: ServerConfig, isolation: Isolation) -> Confinement | None:
+    """Return the walls of a server that is to have some. Raises ProcessStartError."""
+    from tools.engine.isolation.choice import Demands
+
+    demands = Demands(Level.SANDBOX, network=config.sandbox_network)
+    try:
+        return isolation.for_tool(config.name, demands)
+    except ToolError as error:
+        raise ProcessStartError(str(error)) from None
 
 
 def _servers(connections: list[Connection]) -> str:
