@@ -8,16 +8,18 @@ settings stay unseen (docs/permissions.md).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
+from tools.files.globs import GlobProblem, Globs
 from tools.files.paths import absolute_path
 from tools.files.protected import first_protection, pattern_protection
 from tools.permissions.destruction import destruction
-from tools.permissions.shell_words import SimpleCommand, program_name, read_commands
+from tools.permissions.shell_words import SimpleCommand, interprets, program_name, read_commands
 
 _READERS = frozenset((
     "basename", "cat", "cmp", "diff", "dirname", "du", "echo", "egrep", "fgrep", "file", "grep",
@@ -33,6 +35,14 @@ _GIT_CONFIG_READS = frozenset((
 
 _GIT_READERS = frozenset(("add", "blame", "commit", "diff", "log", "ls-files", "show", "status"))
 
+
+_INTO = frozenset(("cp", "install", "ln", "mv", "rsync"))
+_SED = frozenset(("gsed", "sed"))
+_SED_WRITES = re.compile(r"[wW]\s*([^\s;}]+)")
+_NAME = re.compile(r"\.\w|.*/")
+_VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
+_KNOWN = {"HOME": "~", "PWD": "."}
+_MOST_VALUES = 64
 
 _OPTA = frozenset(("opta", "opta.py", "opta-agent", "cycod"))
 _OPTA_READS: Mapping[str, frozenset[str]] = {
@@ -56,10 +66,13 @@ def protected_by_name(line: str, cwd: Path) -> str:
     words = dict.fromkeys(reading.targets)
     for command in reading.commands:
         words.update(dict.fromkeys(_may_be_written(command)))
-    for command in reading.commands:
-        if _sets_git_config(command):
+        if _changes_git(command):
             words[".git/config"] = None
-    return _first_reason(words, cwd) or next(filter(None, map(_of_opta, reading.commands)), "")
+    if any(interprets(name) for name in reading.programs):
+        # Of code, only what looks like the name of a file.
+        words.update(dict.fromkeys(sorted(filter(_NAME.match, reading.code))))
+    spelled = dict.fromkeys(text for word in words for text in _spelled(word, reading.assigned))
+    return _first_reason(spelled, cwd) or next(filter(None, map(_of_opta, reading.commands)), "")
 
 
 def must_ask(line: str, cwd: Path, root: Path) -> str:
@@ -91,11 +104,29 @@ def _guarded_effect(effect: Effect, cwd: Path, root: Path) -> Effect:
             return effect
 
 
-def _sets_git_config(command: SimpleCommand) -> bool:
-    """Tell whether a command is `git config` that may write: one operand alone only reads."""
+def _spelled(word: str, assigned: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield what a word may be: with variables that are known put in, and one of `{a,b}` each."""
+    texts = [word]
+    for found in dict.fromkeys(_VARIABLE.findall(word)):
+        name = found.strip("${}")
+        values = sorted(assigned.get(name, ()))[:_MOST_VALUES] or [_KNOWN.get(name, "")]
+        texts = [text.replace(found, value) for text in texts for value in values][:_MOST_VALUES]
+    for text in texts:
+        yield text
+        if "{" in text:
+            with suppress(GlobProblem):
+                yield from Globs.alternatives(text)
+
+
+def _changes_git(command: SimpleCommand) -> bool:
+    """Tell whether git may write its own settings or hooks; `git config NAME` only reads."""
     program, *arguments = command.words
     words = list(_from_subcommand(arguments))
-    if program_name(program) != "git" or words[:1] != ["config"]:
+    if program_name(program) != "git":
+        return False
+    if words[:1] == ["init"]:
+        return any(word.startswith("--t") for word in words)
+    if words[:1] != ["config"]:
         return False
     words = words[1:]
     operands = [word for word in words if not word.startswith("-")]
@@ -130,7 +161,11 @@ def _from_subcommand(arguments: Iterable[str]) -> Iterator[str]:
 def _may_be_written(command: SimpleCommand) -> Iterator[str]:
     program, *arguments = command.words
     harmless = _only_reads(program_name(program), arguments)
+    if program_name(program) in _INTO:
+        yield from _put_into(arguments)
     for word in arguments:
+        if program_name(program) in _SED:
+            yield from _SED_WRITES.findall(word)
         if not word.startswith("-"):
             if not harmless:
                 yield word
@@ -139,6 +174,13 @@ def _may_be_written(command: SimpleCommand) -> Iterator[str]:
         _, equals, value = word.partition("=")
         if equals:
             yield value
+
+
+def _put_into(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield what files are called once they are in a directory, which is named last, or first."""
+    names = [word for word in arguments if not word.startswith("-")]
+    for directory in (names[-1:], names[:1]):
+        yield from (f"{place}/{Path(name).name}" for place in directory for name in names)
 
 
 def _only_reads(program: str, arguments: list[str]) -> bool:

@@ -270,6 +270,11 @@ def runs_another(program: str) -> bool:
     return program in WRAPPERS or program in _RUNS_TEXT
 
 
+def interprets(program: str) -> bool:
+    """Tell whether a program runs code of another language than the shell's."""
+    return _CODE.fullmatch(program) is not None
+
+
 def _any_unknown(words: Sequence[Word]) -> bool:
     return any(word.dynamic for word in words) or _any_devices(words)
 
