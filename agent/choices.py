@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.compaction import SUMMARY
 from agent.messages import UserMessage
-from agent.session import labels, summaries
+from agent.session import summaries
+from agent.session_summary import labels, local_time
 from agent.ui.menu import Option
 from agent.ui.wrap import shorten
 from tools.engine.output import sanitize
@@ -70,5 +70,4 @@ def _label(text: str) -> str:
 
 
 def _described(updated: float, turns: int, title: str) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(updated))
-    return f"{when}  {turns} {'message' if turns == 1 else 'messages'}  {title}"
+    return f"{local_time(updated)}  {turns} {'message' if turns == 1 else 'messages'}  {title}"

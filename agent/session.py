@@ -13,8 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import field
 from itertools import islice
@@ -26,31 +25,21 @@ from agent.events import Notice, ToolsLoaded
 from agent.journal import (
     BATCH,
     CHAT,
-    SERVED,
     Journal,
     Recording,
     SessionBusy,
     SessionInfo,
-    decode_line,
-    read_head,
     read_journal,
-    replay,
-    unsent,
 )
 from agent.messages import Message
 from agent.redaction import Redactor
-from tools.definition import JsonObject
-from tools.engine.output import one_line, sanitize
+from agent.replay import replay, unsent
+from agent.session_summary import SessionSummary, summary_of
 from tools.events import CallFinished
 from tools.record import record
 from tools.storage import AppendFile, StorageError, remove, state_dir
 
-TITLE_CHARS = 80
-_HEAD_BYTES = 32 * 1024
-_TAIL_BYTES = 64 * 1024
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
-_ANSWERS = ("text", "assistant")
-_MARKS = {BATCH: "-p: ", SERVED: "mcp: "}
 _ID = re.compile(r"[A-Za-z0-9-]+")
 
 
@@ -85,46 +74,6 @@ class Session:
     def id(self) -> str:
         """The id for `--resume`."""
         return self.info.id
-
-
-@record
-class SessionSummary:
-    """A session in a list. Times are in seconds since 1970.
-
-    `title` is the first message, `last` the newest; `kind` is one of `journal.KINDS`; `answered`:
-    the model said something at least once.
-    """
-
-    id: str
-    path: Path
-    cwd: str
-    model: str
-    title: str
-    created: float
-    updated: float
-    turns: int
-    tokens: int
-    last: str = ""
-    kind: str = CHAT
-    answered: bool = True
-
-
-def labels(listed: Sequence[SessionSummary]) -> list[str]:
-    """Return what to call each session of a list: its title, with a mark where it is no chat.
-
-    Where titles repeat, the last message tells the sessions apart.
-    """
-    titles = Counter(summary.title for summary in listed)
-    return [
-        _MARKS.get(summary.kind, "")
-        + summary.title
-        + (
-            f" … {summary.last}"
-            if titles[summary.title] > 1 and summary.last != summary.title
-            else ""
-        )
-        for summary in listed
-    ]
 
 
 def start(
@@ -241,7 +190,7 @@ def summaries(cwd: Path | None = None, limit: int | None = None) -> Iterator[Ses
     """
     directories = _project_dirs() if cwd is None else [project_dir(cwd)]
     dated = _newest_first(_journals(directories))
-    found = (_summary(path, updated) for updated, path in dated)
+    found = (summary_of(path, updated) for updated, path in dated)
     return islice((summary for summary in found if summary is not None), limit)
 
 
@@ -336,66 +285,3 @@ def _loaded(recording: Recording) -> tuple[str, ...]:
 
 def _guessed_info(path: Path, cwd: Path) -> SessionInfo:
     return SessionInfo(path.stem, str(cwd.resolve()), "", 0.0, "")
-
-
-def _summary(path: Path, updated: float) -> SessionSummary | None:
-    try:
-        start, end = _ends(path)
-    except OSError:
-        return None
-    info = next((info for item in start[:1] if (info := read_head(item))), None)
-    turn = _first_turn(start)
-    if info is None or turn is None:
-        return None
-    turns, tokens = _totals(end)
-    title = _title(str(turn.get("text", "")))
-    last = next((item for item in reversed(end) if item.get("type") == "turn"), turn)
-    answered = tokens > 0 or any(item.get("type") in _ANSWERS for item in (*start, *end))
-    return SessionSummary(
-        path.stem, path, info.cwd, info.model, title, info.created, updated, turns, tokens,
-        _title(str(last.get("text", ""))), info.kind, answered,
-    )  # fmt: skip
-
-
-def _ends(path: Path) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Return the first and last lines of a journal, or all of them where these do not do."""
-    with path.open("rb") as file:
-        start = _objects(file.read(_HEAD_BYTES))
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - _TAIL_BYTES))
-        end = _objects(file.read())
-        if size > _TAIL_BYTES and not (_first_turn(start) and _has_end(end)):
-            file.seek(0)
-            start = end = _objects(file.read())
-    return start, end
-
-
-def _first_turn(items: list[JsonObject]) -> JsonObject | None:
-    return next((item for item in items if item.get("type") == "turn"), None)
-
-
-def _objects(data: bytes) -> list[JsonObject]:
-    """Return the whole lines in a piece of a journal; its first and last may be cut."""
-    return [value for line in data.split(b"\n") if (value := decode_line(line)) is not None]
-
-
-def _has_end(items: list[JsonObject]) -> bool:
-    return any(item.get("type") == "end" for item in items)
-
-
-def _totals(items: list[JsonObject]) -> tuple[int, int]:
-    """Return turns and tokens: the last totals on an `end` line, and what came after it."""
-    turns = tokens = 0
-    for item in items:
-        match item:
-            case {"type": "end", "turns": int(turns), "tokens": int(tokens)}:
-                pass
-            case {"type": "turn"}:
-                turns += 1
-            case {"type": "usage", "input": int(given), "output": int(made)}:
-                tokens += given + made
-    return turns, tokens
-
-
-def _title(text: str) -> str:
-    return one_line(sanitize(text[: 10 * TITLE_CHARS]), TITLE_CHARS)

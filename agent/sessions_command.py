@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from agent import session
-from agent.events import ContextCompacted, Rewound
 from agent.flags import add_command, add_subcommands
-from agent.journal import Recording, replay
-from agent.messages import AssistantMessage, Message, UserMessage
-from agent.session import SessionError, SessionSummary
+from agent.session import SessionError
+from agent.session_export import as_json, as_markdown
+from agent.session_summary import SessionSummary, labels, local_time
 from agent.streams import write_json
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
@@ -101,11 +98,11 @@ def _list(args: argparse.Namespace, out: TextIO) -> int:
     columns = columns_of(out) if out.isatty() else UNWRAPPED
     head = f"{'ID':<18}  {'LAST USED':<16}  {'TURNS':>5}  {'TOKENS':>9}  "
     out.write(f"{head}TITLE\n")
-    for summary, label in zip(found, session.labels(found), strict=True):
+    for summary, label in zip(found, labels(found), strict=True):
         place = f"  ({sanitize(summary.cwd)})" if args.all else ""
         room = max(columns - len(head) - len(place), LEAST_TITLE)
         out.write(
-            f"{summary.id:<18}  {_when(summary.updated)}  {summary.turns:>5}  "
+            f"{summary.id:<18}  {local_time(summary.updated)}  {summary.turns:>5}  "
             f"{summary.tokens:>9,}  {shorten(label, room)}{place}\n"
         )
     if len(found) == args.limit:
@@ -188,62 +185,12 @@ def _named(args: argparse.Namespace) -> Path:
 def _write_session(args: argparse.Namespace, out: TextIO) -> int:
     path = _named(args)
     recording = session.load(path)
-    # The person wants to read what was said, not what was left of it for the model.
-    whole = (
-        event for event in recording.events if not isinstance(event, ContextCompacted | Rewound)
-    )
-    messages = replay(whole)
     if args.format == "json":
-        write_json(out, _session_json(path, recording, messages))
+        write_json(out, as_json(path, recording))
         return 0
-    for part in itertools.chain(
-        _heading(path, recording),
-        *(_markdown(message, args.shown_lines) for message in messages),
-    ):
+    for part in as_markdown(path, recording, args.shown_lines):
         out.write(f"{sanitize(part)}\n\n")
     return 0
-
-
-def _heading(path: Path, recording: Recording) -> Iterator[str]:
-    info = recording.info
-    yield f"# Session {path.stem}"
-    if info is not None:
-        turns = "1 turn" if recording.turns == 1 else f"{recording.turns} turns"
-        yield (
-            f"{_when(info.created)} in {info.cwd}, model {info.model}, opta {info.opta}: "
-            f"{turns}, {recording.tokens:,} tokens"
-        )
-    notice = recording.notice(path)
-    if notice:
-        yield f"> {notice}"
-
-
-def _markdown(message: Message, shown_lines: int | None) -> Iterator[str]:
-    match message:
-        case UserMessage():
-            yield f"## You\n\n{message.text}"
-        case AssistantMessage():
-            yield "## opta"
-            if message.model_text:
-                yield message.model_text
-        case _:
-            result = message.result
-            yield f"### {message.call.name}: {result.outcome.value}, {result.duration_ms} ms"
-            yield _fenced(message.call.arguments_json, "json", shown_lines)
-            yield _fenced(result.text, "", shown_lines)
-
-
-def _fenced(text: str, language: str, shown_lines: int | None) -> str:
-    lines = text.rstrip("\n").split("\n")
-    if shown_lines is not None and len(lines) > shown_lines:
-        lines = [*lines[:shown_lines], f"[… {len(lines) - shown_lines} more lines …]"]
-    fence = "`" * max(3, 1 + max((_backticks(line) for line in lines), default=0))
-    return "\n".join([f"{fence}{language}", *lines, fence])
-
-
-def _backticks(line: str) -> int:
-    text = line.lstrip()
-    return len(text) - len(text.lstrip("`"))
 
 
 def _summary_json(summary: SessionSummary) -> JsonObject:
@@ -260,47 +207,3 @@ def _summary_json(summary: SessionSummary) -> JsonObject:
         "tokens": summary.tokens,
         "path": str(summary.path),
     }
-
-
-def _session_json(path: Path, recording: Recording, messages: list[Message]) -> JsonObject:
-    info = recording.info
-    return {
-        "id": path.stem,
-        "cwd": info.cwd if info else None,
-        "model": info.model if info else None,
-        "created": info.created if info else None,
-        "turns": recording.turns,
-        "tokens": recording.tokens,
-        "damaged_lines": recording.damaged,
-        "messages": [_message_json(message) for message in messages],
-    }
-
-
-def _message_json(message: Message) -> JsonObject:
-    match message:
-        case UserMessage(text, context):
-            return {"role": "user", "text": text, "context": context}
-        case AssistantMessage():
-            return {
-                "role": "assistant",
-                "text": message.text,
-                "calls": [
-                    {"id": call.id, "name": call.name, "arguments": call.arguments_json}
-                    for call in message.calls
-                ],
-                "interrupted": message.interrupted,
-            }
-        case _:
-            return {
-                "role": "tool",
-                "call_id": message.call.id,
-                "name": message.call.name,
-                "outcome": message.result.outcome.value,
-                "exit_code": message.result.exit_code,
-                "duration_ms": message.result.duration_ms,
-                "text": message.result.text,
-            }
-
-
-def _when(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

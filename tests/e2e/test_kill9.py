@@ -16,8 +16,9 @@ import pytest
 
 from agent import session
 from agent.event_json import to_json
-from agent.journal import read_journal, replay
+from agent.journal import read_journal
 from agent.messages import AssistantMessage, ToolMessage
+from agent.replay import replay
 from tests.support.cli import opta
 from tests.support.model_server import ModelServer, answer, say, scripted_call
 from tests.support.plans import processes_with

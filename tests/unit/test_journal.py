@@ -31,18 +31,16 @@ from agent.events import (
 )
 from agent.journal import (
     OUTPUT_CHARS,
-    STOPPED_BEFORE,
-    STOPPED_DURING,
     Journal,
     SessionBusy,
     SessionInfo,
     parse_journal,
     read_journal,
-    replay,
 )
 from agent.messages import AssistantMessage, Image, Message, ToolMessage, UserMessage
 from agent.model.base import ReasoningDelta, TextDelta, UsageDelta
 from agent.redaction import REDACTED, Redactor
+from agent.replay import STOPPED_BEFORE, STOPPED_DURING, replay
 from tools.definition import CommandDisplay, DiffDisplay, Outcome, TextDisplay, ToolCall, ToolResult
 from tools.events import CallDecided, CallFinished, CallOutput, CallProposed, CallStarted
 

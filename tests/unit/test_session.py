@@ -27,6 +27,7 @@ from agent.events import (
 from agent.messages import AssistantMessage, UserMessage
 from agent.model.base import TextDelta, UsageDelta
 from agent.session import Session, SessionError
+from agent.session_summary import TITLE_CHARS
 from tools.definition import Outcome, ToolCall, ToolResult
 from tools.events import CallFinished
 
@@ -196,7 +197,7 @@ def test_a_list_counts_a_turn_that_was_killed(project: Path) -> None:
     (summary,) = session.summaries(project)
     assert (summary.turns, summary.tokens) == (2, 120)
     assert summary.title.startswith("first second line xxx")
-    assert len(summary.title) == session.TITLE_CHARS
+    assert len(summary.title) == TITLE_CHARS
 
 
 def test_a_large_session_is_summarised_right(project: Path) -> None:

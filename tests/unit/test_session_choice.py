@@ -10,6 +10,7 @@ from agent import session
 from agent.events import AssistantFinished, RequestStarted, TurnEnd, TurnFinished, TurnStarted
 from agent.journal import BATCH, CHAT
 from agent.messages import BY_PERSON, AssistantMessage, ToolMessage, UserMessage
+from agent.session_summary import labels
 from tools.definition import ToolCall, ToolResult
 from tools.events import CallFinished
 
@@ -70,7 +71,7 @@ def test_lists_mark_jobs_and_tell_repeated_titles_apart(project):
     made(project, "nobody heard this", answered=False)
     found = list(session.summaries(project))
     assert [summary.answered for summary in found] == [False, True, True, True]
-    assert session.labels(found)[1:] == ["-p: count", "hi", "hi … about birds"]
+    assert labels(found)[1:] == ["-p: count", "hi", "hi … about birds"]
 
 
 def test_a_resumed_session_keeps_titles_and_commands_not_yet_sent(project):
