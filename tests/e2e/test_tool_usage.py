@@ -121,7 +121,7 @@ def test_a_remembered_count_is_read_again_once_the_session_grows():
 
 
 @needs_tmux
-def test_the_chat_knows_the_tools_of_its_servers():
+def test_the_tools_of_servers_are_known_also_where_none_is_connected():
     config = storage.config_dir() / "config.yml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(json.dumps({"mcpServers": {"ok": entry("ok")}}))
@@ -136,8 +136,15 @@ def test_the_chat_knows_the_tools_of_its_servers():
             screen = terminal.wait(shown, SOON_S)
     (line,) = (x for x in screen.splitlines() if x.strip().startswith("mcp_ok_echo"))
     assert "?" not in line
+
+    def of_echo(text):
+        return next(x for x in text.splitlines() if x.startswith("mcp_ok_echo"))
+
+    assert of_echo(opta("tools", "usage").stdout).split() == line.split()
+    # Of another server of this name nothing is known.
+    config.write_text(json.dumps({"mcpServers": {"ok": entry("noisy")}}))
     by_hand = opta("tools", "usage").stdout
-    assert "?" in next(x for x in by_hand.splitlines() if x.startswith("mcp_ok_echo"))
+    assert "?" in of_echo(by_hand)
     assert "?: not there now" in by_hand
 
 
