@@ -72,6 +72,9 @@ class _Job:
         cancel_on_signals(turn)
         try:
             outcome = await _outcome(turn)
+            if self.chat.team is not None:
+                # What its source said meanwhile: there is no next turn to tell it before.
+                self.chat.tell_problems()
             duration_ms = round((time.monotonic() - started) * 1000)
             code = _exit_code(outcome, self.chat.gate.unanswered)
             self._finish(self._summary(outcome, code, duration_ms))

@@ -157,7 +157,7 @@ class Chat:
             self.notice(line, Level.WARNING)
 
     def tell_problems(self) -> None:
-        """Tell at the start what is wrong with tool files."""
+        """Tell what is wrong with tool files, as far as it is news."""
         for line in self.registry.refresh():
             self.notice(line, Level.WARNING)
 

@@ -240,6 +240,17 @@ def test_a_job_waits_for_no_server_and_uses_what_is_known():
             assert "scan" in offered(server)
 
 
+def test_a_job_says_at_its_end_what_the_server_would_not_do():
+    configure_team(url="http://127.0.0.1:1", org=ORG)
+    # Longer than a refused connection takes.
+    with ModelServer([call("run_command", command="sleep 1"), say("done")]) as server:
+        done = ask(server, "--allow", "run_command(sleep:*)")
+    assert "it cannot be reached: connection refused; nothing of it is known here yet" in (
+        " ".join(done.stderr.split())
+    )
+    assert done.stdout == "done\n"
+
+
 @pytest.mark.usefixtures("token")
 def test_r38_r39_the_token_reaches_no_child_and_no_file(shared):
     write_tools(shared, show="env")
