@@ -15,7 +15,7 @@ from typing import TextIO
 
 from agent.app import Options, build_chat
 from agent.batch import tell_trust
-from agent.chat import Chat
+from agent.chat import Chat, start_sources
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
 from agent.project import project_root, trust_in
 from agent.signals import cancel_on_signals
@@ -90,6 +90,7 @@ async def _loop(
     chat.show_on(view.emit)
     tell_trust(chat, trust, given=arguments.trust)
     _tell_log(chat, log)
+    start_sources(chat)
     prepare = _opencode_writer(root, tools) if arguments.opencode else _nothing
     work = asyncio.ensure_future(SpecLoop(chat, tools, spec, budget, view, prepare).run())
     cancel_on_signals(work)

@@ -38,6 +38,11 @@ def results(server):
     return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
 
 
+def results_of(request):
+    (text,) = [m["content"] for m in request.json["messages"] if m["role"] == "tool"]
+    return text
+
+
 @pytest.mark.row("E5")
 @pytest.mark.row("E16")
 def test_a_job_uses_what_a_rule_allows_and_nothing_else():
@@ -51,6 +56,21 @@ def test_a_job_uses_what_a_rule_allows_and_nothing_else():
     assert denied.startswith("Permission denied: no rule allows it")
     assert "\nhi\n" in allowed
     assert done.stderr.count("MCP server bad is not available: exit code 3") == 1
+
+
+def test_every_iteration_of_a_loop_has_the_tools_of_servers():
+    configure(ok=entry("ok"))
+    Path("SPEC.md").write_text("Say hi.\n")
+    turns = [call("mcp_ok_echo", text="hi"), say("one"), say("two")]
+    with ModelServer(turns) as server:
+        done = opta("loop", "SPEC.md", "--max-iterations", "2", "--allow", "mcp:ok/echo",
+                    server=server)  # fmt: skip
+        assert done.returncode == 4, done.stderr
+        assert all(
+            "mcp_ok_echo" in [tool["function"]["name"] for tool in request.json["tools"]]
+            for request in server.requests
+        )
+        assert "\nhi\n" in results_of(server.requests[1])
 
 
 @pytest.mark.row("E139")
