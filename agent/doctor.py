@@ -19,6 +19,7 @@ from agent.settings_values import Settings
 from agent.team import team_tools
 from agent.tool_registry import build_registry
 from tools import storage
+from tools.code import runtimes
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
 from tools.definition import JsonObject
 from tools.engine.isolation import memory
@@ -34,6 +35,7 @@ class Diagnosis:
     opta: JsonObject
     isolation: list[JsonObject] = field(default_factory=list)
     memory: JsonObject = field(default_factory=dict)
+    programs: list[JsonObject] = field(default_factory=list)
     settings: JsonObject = field(default_factory=dict)
     project: JsonObject = field(default_factory=dict)
     tools: JsonObject = field(default_factory=dict)
@@ -118,6 +120,24 @@ def _isolation(found: Diagnosis, root: Path, settings: Settings) -> None:
         found.problems.append(f"sandbox: {wanted.sandbox} is set, and no sandbox works here")
     if wanted.image and isolation.engine() is None:
         found.problems.append(f"container_image: {wanted.image} is set, and no container runs here")
+    sandbox = next(
+        (r["by"] for r in found.isolation if r["level"] == "sandbox" and r["chosen"]), ""
+    )
+    found.programs = [_programs(language, path, root, sandbox) for language in runtimes.LANGUAGES]
+
+
+def _programs(language: str, path: str, root: Path, sandbox: str) -> JsonObject:
+    """Say what runs code tools in a language here, and what keeps them in."""
+    usable = runtimes.find(language, path, root)
+    runtime = runtimes.walled(usable, sandbox=bool(sandbox))
+    if runtime is not None:
+        keeps = "its own sandbox" if runtime.has_walls else f"the sandbox {sandbox}"
+        return {
+            "language": language, "available": True, "by": runtime.name,
+            "program": str(runtime.program), "walls": keeps, "reason": "",
+        }  # fmt: skip
+    reason = runtimes.missing(language, path) or "no sandbox works here"
+    return {"language": language, "available": False, "by": "", "reason": reason}
 
 
 def _row(level: Level, proof: Proof, chosen: bool) -> JsonObject:

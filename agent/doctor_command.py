@@ -61,6 +61,11 @@ def _text(found: Diagnosis) -> Iterator[str]:
         yield "  memory     {by}: a limit holds for {what}".format(
             by=found.memory["by"], what=_REACH[found.memory["reach"]]
         )
+        yield from ("", "Code tools")
+        yield from _facts(
+            {row["language"]: _program(row) for row in found.programs},
+            {row["language"]: row["language"] for row in found.programs},
+        )
     yield from ("", "Settings")
     yield from _facts(found.settings, {"files": "read from", "mode": "mode", "sandbox": "sandbox"})
     yield from ("", "Project")
@@ -102,6 +107,12 @@ def _isolation(row: JsonObject) -> Iterator[str]:
         yield f"             {row['reason']}"
     if row["advice"]:
         yield f"             to do: {row['advice']}"
+
+
+def _program(row: JsonObject) -> str:
+    if not row["available"]:
+        return f"no: {row['reason']}"
+    return f"{row['by']}, kept in by {row['walls']} ({row['program']})"
 
 
 def _facts(facts: JsonObject, names: dict[str, str]) -> Iterator[str]:

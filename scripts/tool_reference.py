@@ -66,49 +66,45 @@ being run.
 
 def page() -> str:
     """Return the text of the page."""
+    printed: dict[int, str] = {}
     parts = [
         INTRODUCTION,
-        *_format("YAML tools", YAML, TOOL),
+        *_format("YAML tools", YAML, TOOL, printed),
         "## Placeholders\n",
         PLACEHOLDERS + "".join(_rows(PREDEFINED_MEANINGS, "{%s}")),
         "### What a step gave\n",
         "| placeholder | stands for |\n|---|---|\n" + "".join(_rows(STEP_MEANINGS, "{step.%s}")),
         "### Transforms\n",
         f"| transform | makes of `{SAMPLE}` |\n|---|---|\n" + "".join(_transforms()),
-        *_format("Opta JSON", OPTA_JSON, OPTA),
-        *_format("Mimir", MIMIR_TEXT, MIMIR),
+        *_format("Opta JSON", OPTA_JSON, OPTA, printed),
+        *_format("Mimir", MIMIR_TEXT, MIMIR, printed),
     ]
     return "\n".join(parts)
 
 
-def _format(title: str, text: str, keys: Keys) -> Iterator[str]:
+def _format(title: str, text: str, keys: Keys, printed: dict[int, str]) -> Iterator[str]:
     yield f"## {title}\n"
     yield text
-    printed: dict[int, str] = {}
-    yield _table(keys, "", printed)
-    yield from _nested(keys, "", printed)
+    yield from _tables(keys, "", printed)
 
 
-def _nested(keys: Keys, path: str, printed: dict[int, str]) -> Iterator[str]:
+def _tables(keys: Keys, path: str, printed: dict[int, str]) -> Iterator[str]:
+    """Yield a table, and a section for each table in it that is `printed` nowhere yet."""
+    rows = ["| key | holds | default | meaning |\n|---|---|---|---|\n"]
+    sections = []
     for key in keys.values():
         name = f"{path}{key.name}"
-        if key.keys and printed[id(key.keys)] == name:
-            yield f"### `{name}`\n"
-            yield f"{_sentence(key.meaning)}{EACH[key.kind]}\n"
-            yield _table(key.keys, f"{name}.", printed)
-            yield from _nested(key.keys, f"{name}.", printed)
-
-
-def _table(keys: Keys, path: str, printed: dict[int, str]) -> str:
-    rows = ["| key | holds | default | meaning |\n|---|---|---|---|\n"]
-    for key in keys.values():
-        if key.keys:
-            printed.setdefault(id(key.keys), f"{path}{key.name}")
-        name = f"`{key.name}`" + (" (required)" if key.required else "")
+        if key.keys and id(key.keys) not in printed:
+            printed[id(key.keys)] = name
+            sections.append((name, key))
+        shown = f"`{key.name}`" + (" (required)" if key.required else "")
         default = "" if key.default is None else f"`{_as_yaml(key.default)}`"
-        holds = _holds(key, printed)
-        rows.append(f"| {name} | {holds} | {default} | {_cell(key.meaning)} |\n")
-    return "".join(rows)
+        rows.append(f"| {shown} | {_holds(key, printed)} | {default} | {_cell(key.meaning)} |\n")
+    yield "".join(rows)
+    for name, key in sections:
+        yield f"### `{name}`\n"
+        yield f"{_sentence(key.meaning)}{EACH[key.kind]}\n"
+        yield from _tables(key.keys, f"{name}.", printed)
 
 
 def _holds(key: Key, printed: dict[int, str]) -> str:

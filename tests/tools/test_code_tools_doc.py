@@ -67,6 +67,12 @@ async def test_an_example_gives_what_the_page_says(project, name):
     assert (await project.call(name, **arguments)).text == text
 
 
+async def test_the_tests_in_an_example_pass(project):
+    (one,) = project.registry.find("outline").definition.tests
+    result = await project.call("outline", **one.parameters)
+    assert one.expected["output-contains"] in result.text
+
+
 async def test_an_error_names_the_line_that_the_page_says(project):
     result = await project.call("dependency", name="react")
     assert result.outcome is Outcome.ERROR

@@ -132,6 +132,7 @@ STARTS_PROCESSES = {
     "tools.engine.watchdog": "ends it where opta is killed, with a script of opta's own",
     "tools.engine.javascript": "evaluates expressions in a child; no program of anyone's",
     "tools.code.runtimes": "asks node for its version",
+    "tools.code.syntax": "lets deno or node parse code, without running it",
     "tools.engine.isolation.launcher": "confines itself and becomes the program it was given",
     "tools.engine.isolation.proof": "tries what this machine can enforce, with opta's own program",
     "tools.engine.isolation.memory": "tries memory limits, with head and tail",

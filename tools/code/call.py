@@ -102,7 +102,7 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
         why = runtimes.missing(action.runtime, path) or "what there is belongs to the project"
         raise ToolError(f"The tool {call.tool.name} cannot run: {why}. Nothing was done.")
     sandbox = isolation.sandbox() if isolation is not None else None
-    runtime = next((one for one in found if one.has_walls or sandbox is not None), found[0])
+    runtime = runtimes.walled(found, sandbox=sandbox is not None) or found[0]
     if runtime.has_walls:
         return runtime, None
     if isolation is None:

@@ -42,7 +42,7 @@ class Program:
         """Write the code of `tool` where it is not yet. Raises StorageError."""
         action = tool.action
         assert isinstance(action, CodeAction)
-        text = action.code if action.runtime == "python" else _module(action.code)
+        text = action.code if action.runtime == "python" else module_text(action.code)
         name = f"code/{digest_of([action.runtime, text])[:32]}{_EXTENSIONS[action.runtime]}"
         return cls(storage.kept_file(name, text), shown, action.first_line)
 
@@ -56,7 +56,7 @@ class Program:
         return f"{self.shown}:{self.first_line + int(found[1]) - 1}"
 
 
-def _module(code: str) -> str:
+def module_text(code: str) -> str:
     """Return the code as a module that exports what it calls `execute`, in whichever way."""
     if _MODULE.search(code):
         return code + _EXPORTED.format(exports="undefined")

@@ -27,6 +27,7 @@ _ORDER = {
     "node": ("node", "deno", "bun"),
     "python": ("python",),
 }
+LANGUAGES = tuple(_ORDER)
 _STRIPS_TYPES = (22, 18)
 _HAS_PERMISSIONS = (22, 13)
 _TRIES_PERMISSIONS = (20, 0)
@@ -91,6 +92,11 @@ def find(language: str, path: str, root: Path | None = None) -> list[Runtime]:
     `path` is a PATH, `root` the project that nothing is taken from.
     """
     return list(_found(language, path, root))
+
+
+def walled(found: Sequence[Runtime], *, sandbox: bool) -> Runtime | None:
+    """Return the first that can be kept in, with opta's sandbox where there is one."""
+    return next((one for one in found if one.has_walls or sandbox), None)
 
 
 def missing(language: str, path: str) -> str:

@@ -19,7 +19,7 @@ from tools.actions import (
     Shell,
     Step,
 )
-from tools.definition import Limits, Origin, Risk, Security, ToolDefinition, ToolTest
+from tools.definition import Limits, Origin, Risk, Security, ToolDefinition
 from tools.formats.cycod_keys import TOOL
 from tools.formats.cycod_parameters import check_arguments, check_declared, read_parameters
 from tools.formats.cycod_steps import (
@@ -36,6 +36,7 @@ from tools.formats.platforms import current_platform
 from tools.formats.problems import ToolProblem
 from tools.formats.references import STEP_PROPERTIES, references_in, undeclared
 from tools.formats.schema_generation import SchemaOptions
+from tools.formats.tool_tests import tests_of
 from tools.formats.versions import CYCOD_LEVEL, OPTA_VERSION, is_newer
 from tools.yamltext import Document, KeyPath
 
@@ -126,7 +127,7 @@ class _ToolReader:
             limits=self._limits(),
             unavailable=self._unavailable(action),
             security=self._security(),
-            tests=tuple(_test(test) for test in data.get("tests", ())),
+            tests=tests_of(data),
             deprecated=self._deprecated(),
             metadata=_metadata(data),
         )
@@ -293,17 +294,6 @@ def _command_texts(data: Mapping[str, Any], where: KeyPath) -> Iterator[tuple[Ke
         yield (*where, "commands", "default"), commands["default"]
     for name, text in commands.get("platforms", {}).items():
         yield (*where, "commands", "platforms", name), text
-
-
-def _test(data: Mapping[str, Any]) -> ToolTest:
-    return ToolTest(
-        name=data["name"],
-        description=data.get("description", ""),
-        parameters=data.get("parameters", {}),
-        expected=data.get("expected", {}),
-        cleanup=data.get("cleanup", ()),
-        platforms=data.get("platforms", ()),
-    )
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.formats.fields import Key, Keys, Kind, table
 from tools.formats.platforms import NAMES as PLATFORMS
+from tools.formats.tool_tests import TESTS
 
 TYPES = ("string", "number", "boolean", "array", "object")
 """What a parameter can be (C42)."""
@@ -135,24 +136,6 @@ PARAMETER = table(
     Key("deprecated-alternative", Kind.TEXT, "the parameter to use instead"),
 )  # fmt: skip
 
-TEST = table(
-    Key("name", Kind.NAME, "what the test is called", required=True),
-    Key("description", Kind.TEXT, "what it tests"),
-    Key("parameters", Kind.VALUES, "the arguments of the call"),
-    Key(
-        "expected", Kind.MAP, "what must come of it",
-        keys=table(
-            Key("exit-code", Kind.INTEGER, "the exit code"),
-            Key("output-contains", Kind.TEXT, "text that must be in the output"),
-            Key("output-contains-any", Kind.TEXTS, "texts of which one must be in the output"),
-            Key("file-exists", Kind.TEXT, "a file that must be there afterwards"),
-            Key("directory-exists", Kind.TEXT, "a directory that must be there afterwards"),
-        ),
-    ),
-    Key("cleanup", Kind.TEXTS, "commands to run afterwards"),
-    Key("platforms", Kind.TEXTS, "operating systems it is for", choices=PLATFORMS),
-)  # fmt: skip
-
 _FUNCTION_CALLING = table(
     Key(
         "schema-generation", Kind.MAP, "how parameters become JSON Schema",
@@ -265,7 +248,7 @@ TOOL: Keys = table(
     Key("environment", Kind.MAP, "environment variables", keys=_ENVIRONMENT),
     Key("file-paths", Kind.MAP, "directories and paths", keys=_FILE_PATHS),
     Key("metadata", Kind.MAP, "for finding it", keys=_METADATA),
-    Key("tests", Kind.LIST, "tests, for opta tool test", keys=TEST),
+    TESTS,
     Key(
         "timeout", Kind.DEADLINE,
         "milliseconds a call may take, with all steps, retries and waits", default=60000,

@@ -11,6 +11,7 @@ from tools.formats.fields import Key, Kind, read_fields, table
 from tools.formats.findings import Findings
 from tools.formats.json_schema import check_parameters
 from tools.formats.problems import ToolProblem
+from tools.formats.tool_tests import TESTS, tests_of
 from tools.yamltext import Document
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -40,6 +41,7 @@ KEYS = table(
             ),
         ),
     ),
+    TESTS,
 )  # fmt: skip
 
 
@@ -75,6 +77,7 @@ def _definition(document: Document, data: dict[str, Any], origin: Origin) -> Too
         limits=Limits(DEFAULT_TIMEOUT_MS, MAX_MEMORY_BYTES),
         declared_token_cost=data.get("tokenCost"),
         enabled=data.get("enabled", True),
+        tests=tests_of(data),
         metadata={
             "auto-accept": permissions.get("autoAccept", False),
             "risk-level": permissions.get("riskLevel", ""),

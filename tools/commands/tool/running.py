@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from tools.actions import PlanAction, shells_of
+from tools.actions import CodeAction, PlanAction, shells_of
 from tools.commands.tool.builder import split_pair, typed_as_one_of
 from tools.commands.tool.kit import DONE, FAILED, CommandError, Context, UsageError, usable
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
@@ -56,7 +56,7 @@ def run(parsed: Parsed, context: Context) -> int:
     file = context.store.find(parsed.words[0], parsed.scope)
     tool = usable(file)
     arguments = arguments_of(tool, parsed, context.stdin)
-    told = _Told(context)
+    told = _Told(context, is_program=isinstance(tool.action, CodeAction))
     executor = context.executor(tool, told.observe, not parsed.flag("--dry-run"))
     call = ToolCall("by-hand", tool.name, json.dumps(arguments))
     if parsed.flag("--dry-run") or parsed.flag("--show-command"):
@@ -74,10 +74,14 @@ def run(parsed: Parsed, context: Context) -> int:
 
 
 class _Told:
-    """Passes on what a tool prints: as it comes to a terminal, else byte for byte at the end."""
+    """Passes on what a tool prints: as it comes to a terminal, else byte for byte at the end.
 
-    def __init__(self, context: Context) -> None:
+    What a program prints is not its result: it goes to standard error as it comes.
+    """
+
+    def __init__(self, context: Context, *, is_program: bool) -> None:
         self._context = context
+        self._is_program = is_program
         self._live = context.out.isatty()
         self._steps: Sequence[StepResult] | None = None
         self._refused = ""
@@ -89,9 +93,10 @@ class _Told:
             case CallDecided(hazards=hazards, warnings=warnings):
                 for text in _warnings(hazards, warnings):
                     self._context.note(text)
-            case CallOutput(text=text) if self._live:
-                self._context.out.write(text)
-                self._context.out.flush()
+            case CallOutput(text=text) if self._is_program or self._live:
+                stream = self._context.err if self._is_program else self._context.out
+                stream.write(text)
+                stream.flush()
 
     def observe(self, steps: Sequence[StepResult]) -> None:
         self._steps = steps

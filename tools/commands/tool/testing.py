@@ -22,6 +22,7 @@ from tools.commands.tool.kit import (
     usable,
 )
 from tools.commands.tool.options import COMMON_OPTIONS, Option, Parsed
+from tools.commands.tool.store import ToolFile
 from tools.definition import (
     CommandDisplay,
     Outcome,
@@ -46,6 +47,7 @@ OPTIONS = (
 )
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CLEANUP_TOOL = "run_command"
+_WITH_TESTS = ("cycod", "mimir")
 
 
 class Status(StrEnum):
@@ -79,12 +81,7 @@ def test(parsed: Parsed, context: Context) -> int:
     tool = usable(file)
     tests = _chosen(tool, parsed.texts("--test"))
     if not tests:
-        raise CommandError(
-            f"{tool.name} has no tests, and a table of a config.toml can have none: {file.place}"
-            if file.is_table
-            else f"{tool.name} has no tests. Add some below `tests` with "
-            f"`opta tool edit {tool.name}`."
-        )
+        raise CommandError(f"{tool.name} has no tests. {_where_tests_go(file, tool)}")
     executor = context.executor(tool, None, False)
     _confirm(list(_plan(executor, tool, tests)), parsed, context)
     runner = _Runner(tool, executor, context.store.root)
@@ -122,6 +119,12 @@ def failures_of(expected: dict[str, Any], result: ToolResult, shown: str, root: 
         if key in expected and not there(root / expected[key]):
             found.append(f"{kind}: expected {expected[key]} to exist, there is none")
     return found
+
+
+def _where_tests_go(file: ToolFile, tool: ToolDefinition) -> str:
+    if tool.origin.format in _WITH_TESTS:
+        return f"Add some below `tests` with `opta tool edit {tool.name}`."
+    return f"Its format has none: {file.place}. Try it with `opta tool run {tool.name}`."
 
 
 class _Runner:
