@@ -122,6 +122,8 @@ def _has_terminal() -> bool:
 def _check_combination(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.print is None and options.output_format != "text":
         parser.error("--output-format goes with -p")
+    if options.continue_ and options.resume is not None:
+        parser.error("--continue and --resume both choose a session: give one of them")
     if options.print and options.prompt:
         options.print = " ".join([options.print, *options.prompt])
     elif options.print is not None and options.prompt:

@@ -63,7 +63,7 @@ def format_duration(milliseconds: int) -> str:
 
 def user_text(text: str, columns: int, colour: Colour) -> str:
     """Return what the person said."""
-    lines = wrap(sanitize(text), columns - 2, words=True)
+    lines = wrap(sanitize(text).strip("\n"), columns - 2, words=True)
     left = 0
     if len(lines) > SHOWN_MESSAGE_LINES:
         left = len(lines) - MESSAGE_START_LINES

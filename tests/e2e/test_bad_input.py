@@ -255,6 +255,12 @@ def test_a_model_that_cannot_be_asked_is_one_message(arguments, code, said):
     assert ".;" not in done.stderr
 
 
+def test_two_ways_to_choose_a_session_are_one_too_many():
+    done = opta("-p", "hi", "--continue", "--resume", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--continue and --resume both choose a session" in done.stderr
+
+
 @pytest.mark.parametrize("answered", [say(""), answer(reasoning="Hm."), say("  \n")])
 def test_an_answer_without_text_is_told_and_exits_1(answered):
     with ModelServer([answered, say("now")]) as server:

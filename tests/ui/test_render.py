@@ -163,6 +163,10 @@ def test_a_long_message_is_shown_by_its_beginning():
     assert "…" not in render.user_text(text[:-3], 80, PLAIN)
 
 
+def test_empty_lines_around_a_message_are_not_shown():
+    assert render.user_text("\n\na\n\n  b\n\n", 80, PLAIN) == "> a\n  \n    b"
+
+
 DIFF = DiffDisplay("a.py", "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n x\n-old\n+new\n")
 
 
