@@ -52,6 +52,7 @@ THROWS_AWAY = [
     "git fetch && git reset --hard origin/main", "bash -c 'git stash clear'",
 ]  # fmt: skip
 LISTED = [
+    "echo / | xargs rm -rf", "printf '%s\\n' ~ | xargs -n1 rm -r", "echo . | sudo xargs rm -rf",
     "ls | xargs rm -rf", "ls -A | xargs -I{} rm -rf {}", "find . | xargs rm", "rm -rf $(ls)",
     "find . -type f -print0 | xargs -0 rm -f", "git ls-files | xargs rm", "rm -rf `ls -A`",
     'for f in $(ls); do rm -rf "$f"; done', 'ls | while read f; do rm -rf "$f"; done',

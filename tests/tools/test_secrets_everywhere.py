@@ -69,6 +69,8 @@ async def test_r40_reading_a_file_with_secrets_asks(project: Project, path: str)
         "git show HEAD:.env", "git diff -- .env", "git log -p --follow .env", "git blame .env",
         "git grep KEY -- .env", "git cat-file -p HEAD:.env", "git cat-file -p main:deploy/id_rsa",
         "git stash show -p -- .env", "cat link.txt", "cat hard.txt", "base64 cert/server.pem",
+        "f=.env; cp $f copy", "d=deploy; cp $d/id_rsa x",
+        "for f in plain.txt .env; do base64 ${f}; done",
         "A=1 cat .env", "cat plain.txt; cat .env", "cat .env # plain.txt",
     ],
 )  # fmt: skip

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from tools.builtin.command_words import spelled
 from tools.definition import CommandDisplay, Effect, EffectKind, Invocation
-from tools.files.globs import GlobProblem, Globs
 from tools.files.paths import absolute_path
 from tools.files.protected import first_protection, pattern_protection
 from tools.permissions.destruction import destruction
@@ -40,9 +40,6 @@ _INTO = frozenset(("cp", "install", "ln", "mv", "rsync"))
 _SED = frozenset(("gsed", "sed"))
 _SED_WRITES = re.compile(r"[wW]\s*([^\s;}]+)")
 _NAME = re.compile(r"\.\w|.*/")
-_VARIABLE = re.compile(r"\$\w+|\$\{\w+\}")
-_KNOWN = {"HOME": "~", "PWD": "."}
-_MOST_VALUES = 64
 
 _OPTA = frozenset(("opta", "opta.py", "opta-agent", "cycod"))
 _OPTA_READS: Mapping[str, frozenset[str]] = {
@@ -71,8 +68,8 @@ def protected_by_name(line: str, cwd: Path) -> str:
     if any(interprets(name) for name in reading.programs):
         # Of code, only what looks like the name of a file.
         words.update(dict.fromkeys(sorted(filter(_NAME.match, reading.code))))
-    spelled = dict.fromkeys(text for word in words for text in _spelled(word, reading.assigned))
-    return _first_reason(spelled, cwd) or next(filter(None, map(_of_opta, reading.commands)), "")
+    named = dict.fromkeys(text for word in words for text in spelled(word, reading.assigned))
+    return _first_reason(named, cwd) or next(filter(None, map(_of_opta, reading.commands)), "")
 
 
 def must_ask(line: str, cwd: Path, root: Path) -> str:
@@ -102,20 +99,6 @@ def _guarded_effect(effect: Effect, cwd: Path, root: Path) -> Effect:
             return replace(effect, protected=effect.protected or _first_reason([effect.value], cwd))
         case _:
             return effect
-
-
-def _spelled(word: str, assigned: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield what a word may be: with variables that are known put in, and one of `{a,b}` each."""
-    texts = [word]
-    for found in dict.fromkeys(_VARIABLE.findall(word)):
-        name = found.strip("${}")
-        values = sorted(assigned.get(name, ()))[:_MOST_VALUES] or [_KNOWN.get(name, "")]
-        texts = [text.replace(found, value) for text in texts for value in values][:_MOST_VALUES]
-    for text in texts:
-        yield text
-        if "{" in text:
-            with suppress(GlobProblem):
-                yield from Globs.alternatives(text)
 
 
 def _changes_git(command: SimpleCommand) -> bool:
@@ -200,6 +183,6 @@ def _first_reason(words: Iterable[str], cwd: Path) -> str:
 
 def _named(word: str, cwd: Path) -> Iterator[str]:
     with suppress(OSError, ValueError):
-        spelled = os.path.normpath(absolute_path(word, cwd))
-        real = os.path.realpath(spelled)
-        yield from (spelled,) if spelled == real else (spelled, real)
+        plain = os.path.normpath(absolute_path(word, cwd))
+        real = os.path.realpath(plain)
+        yield from (plain,) if plain == real else (plain, real)

@@ -12,9 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
+from tools.builtin.command_words import spelled
 from tools.builtin.kit import Services
 from tools.definition import Effect, EffectKind, JsonObject
 from tools.files.globs import GlobProblem, Globs
@@ -33,7 +34,6 @@ _NAMES_ONLY = frozenset((
 ))  # fmt: skip
 """Programs that do not show what is in the files they are given."""
 
-_HOME = re.compile(r"\$(HOME\b|\{HOME\})")
 _OPTION_VALUE = re.compile(r"--?[\w-]+=|@|-\w(?=[./~$])")
 _WILDCARD = re.compile(r"[*?\[{]")
 
@@ -65,9 +65,9 @@ def _guarded(words: Iterable[str], cwd: Path, services: Services, subject: str) 
 
 def _words(line: str) -> Iterator[str]:
     reading = read_commands(line)
-    for command in reading.commands:
-        yield from _operands(command)
-    yield from reading.sources
+    found = [*chain.from_iterable(map(_operands, reading.commands)), *reading.sources]
+    for word in dict.fromkeys(found):
+        yield from spelled(word, reading.assigned)
 
 
 def _operands(command: SimpleCommand) -> Iterator[str]:
@@ -86,7 +86,6 @@ def _operands(command: SimpleCommand) -> Iterator[str]:
 
 def _expanded(word: str, cwd: Path) -> Iterator[str]:
     """Yield what a word may stand for: itself, and the files that its wildcards match."""
-    word = _HOME.sub("~", word)
     yield word
     if _WILDCARD.search(word) is None:
         return

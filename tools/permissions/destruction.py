@@ -53,11 +53,19 @@ def destruction(line: str, cwd: Path, root: Path) -> str:
         for operand, what in losses:
             if is_git and not operand:
                 return f"it {what}"
-            if command.sure or not _is_passed(operand, reading):
-                reason = _reason(operand, what, reading, places, root)
-                if reason:
-                    return reason
+            for one in (operand,) if operand else ("", *_printed(reading)):
+                if command.sure or not _is_passed(one, reading):
+                    reason = _reason(one, what, reading, places, root)
+                    if reason:
+                        return reason
     return ""
+
+
+def _printed(reading: ShellReading) -> Iterator[str]:
+    """Yield what a line prints of its own: `xargs` may add it to a command."""
+    for command in reading.commands:
+        if program_name(command.words[0]) in ("echo", "printf"):
+            yield from command.words[1:]
 
 
 def _endangered(command: SimpleCommand, *, passed: bool) -> Iterator[tuple[str, str]]:
