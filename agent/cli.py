@@ -92,7 +92,8 @@ def _run_command(name: str, arguments: Sequence[str], version: str) -> int:
     parser.set_defaults(version_text=version)
     module.configure(parser)
     implied = COMMANDS[name].implied
-    if implied and arguments and arguments[0] not in (*module.SUBCOMMANDS, "-h", "--help"):
+    first = arguments[0] if arguments else ""
+    if implied and first not in (*module.SUBCOMMANDS, "-h", "--help"):
         arguments = [implied, *arguments]
     parsed = parser.parse_args(arguments)
     return int(module.run(parsed, sys.stdout))

@@ -670,3 +670,9 @@ def test_on_a_terminal_the_iteration_is_one_line_that_is_rewritten():
     assert "iteration #1 (1/1) · no tasks yet · 0 tokens" in line
     assert all(len(re.sub(r"\x1b\[\w+", "", text)) <= 70 for text in shown if "iteration" in text)
     assert terminal.exitstatus == 4
+
+
+def test_without_a_spec_it_says_that_one_is_needed():
+    done = opta("loop")
+    assert done.returncode == 2
+    assert "required: SPEC.md" in done.stderr
