@@ -16,6 +16,7 @@ from agent.settings_write import (
     edit_mcp_json,
     edit_user_file,
     edited,
+    read_user_file,
     telling,
 )
 from tools import storage
@@ -79,7 +80,7 @@ def read_settings_text(project: Path | None) -> tuple[Path, bytes]:
     """
     with telling():
         if project is None:
-            return user_file(), storage.read_private(user_file()) or b""
+            return user_file(), read_user_file()
         root = project.resolve()
         return root / PROJECT_FILE, read_project_file(root, PROJECT_FILE) or b""
 

@@ -45,8 +45,21 @@ def edit_user_file(edit: Edit) -> Path:
 
 def change_user_file(change: Change) -> Path:
     path = user_file()
-    storage.write_private(path, change(storage.read_private(path) or b"", path))
+    storage.write_private(path, change(read_user_file(), path))
     return path
+
+
+def read_user_file() -> bytes:
+    """Return the user's own settings file to change it, empty where there is none.
+
+    Raises SettingsError for a link, which is followed to read settings only, and StorageError.
+    """
+    path = user_file()
+    if path.is_symlink():
+        raise SettingsError(
+            f"{path} is a link, and opta writes through none. Change {path.resolve()} itself."
+        )
+    return storage.read_private(path) or b""
 
 
 def change_project_file(root: Path, change: Change) -> Path:

@@ -203,6 +203,19 @@ def test_set_says_what_keeps_the_value_from_counting():
     assert shown("model") == [("model", "ours", ".opta/config.yml:2")], "the trust was kept"
 
 
+def test_a_file_that_is_a_link_counts_and_is_left_to_the_person(tmp_path):
+    real = write(tmp_path / "dotfiles.yml", "model: a\n")
+    user_file("")
+    user_file().unlink()
+    user_file().symlink_to(real)
+    assert shown("model")[0][1] == "a"
+    for words in (("set", "model", "b"), ("unset", "model"), ("edit",)):
+        done = config(*words)
+        assert done.returncode == 1
+        assert f"is a link, and opta writes through none. Change {real} itself." in done.stderr
+    assert real.read_text() == "model: a\n"
+
+
 def test_a_setting_of_a_broken_file_is_left_to_the_person():
     user_file("model: [a\n")
     done = config("set", "mode", "plan")
