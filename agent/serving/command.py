@@ -148,6 +148,8 @@ class _Serving:
         costs = partial(CostMeter(count_text).measure, form=form)
         handlers = Handlers(tools, self._calls, costs)
         self._tell_tools(tools, costs(tool.wire for tool in tools.tools.values()).total)
+        if self._chat.team is not None:
+            self._chat.team.start()
         watching = asyncio.create_task(tools.watch())
         try:
             if self._listening is None:

@@ -16,6 +16,7 @@ import pytest
 from tests.support.cli import OPTA, lines, opta
 from tests.support.mcp_client import MODES, Person, is_gone, names, refused, served, soon, text
 from tests.support.soon import SOON_S
+from tests.support.team import configure_team, write_tools
 from tools import storage
 
 GREET = """\
@@ -188,6 +189,23 @@ async def test_a_tool_of_the_users_own_is_read_again_when_it_changes(tmp_path):
         (tools / "more.yaml").write_text(GREET.replace("name: greet", "name: more"))
         assert await names(client) == ["greet", "more"]
         assert await text(client, "greet", {"NAME": "x"}) == "good day x"
+
+
+async def test_what_the_team_takes_back_leaves_the_list(tmp_path):
+    shared = write_tools(tmp_path / "shared", scan="echo scanned")
+    configure_team(directory=str(shared))
+    for words in (["sync"], ["accept", "--yes"]):
+        assert opta("team", *words).returncode == 0
+    heard: list[str] = []
+
+    async def on_message(message):
+        heard.append(type(message).__name__)
+
+    async with served(tmp_path, on_message=on_message) as client:
+        assert await names(client) == ["scan"]
+        (shared / "scan.json").unlink()
+        await soon(lambda: "ToolListChangedNotification" in heard)
+        assert await names(client) == []
 
 
 async def test_a_tool_that_is_switched_off_leaves_the_list_at_once(tmp_path):
