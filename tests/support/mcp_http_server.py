@@ -1,7 +1,7 @@
 """An MCP server over streamable HTTP on loopback, by the SDK: `python mcp_http_server.py [login]`.
 
 It prints its port once it listens. With `login` it wants an OAuth login and is its own
-authorization server, which says yes to everybody.
+authorization server, which says yes to everybody; with `closed` too, no new program may ask it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main() -> None:
     if "login" in sys.argv:
         auth = AuthSettings(
             issuer_url=address, resource_server_url=f"{address}/mcp",
-            client_registration_options=ClientRegistrationOptions(enabled=True),
+            client_registration_options=ClientRegistrationOptions(enabled="closed" not in sys.argv),
             validate_token_resource=False,
         )  # fmt: skip
         settings = {"auth_server_provider": everybody, "auth": auth}

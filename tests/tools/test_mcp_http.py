@@ -183,6 +183,17 @@ def test_a_person_logs_in_once_with_the_browser(tmp_path, monkeypatch):
         assert opta("mcp", "get", "web", "--check").returncode == 1
 
 
+async def test_where_no_new_program_may_log_in_it_says_what_to_do_instead(tmp_path):
+    with running("login", "closed") as url:
+        sdk.load()
+        with pytest.raises(LoginFailed) as told:
+            await log_in(at(url), visit)
+    assert str(told.value) == (
+        "the server knows no opta and registers no new programs (HTTP 404). Make a token on its "
+        f"site and use that: opta mcp add web {url} --header 'Authorization: Bearer ${{TOKEN}}'"
+    )
+
+
 async def test_a_login_that_ends_during_a_chat_is_one_line_and_no_crash(tmp_path):
     with running("login") as url:
         sdk.load()

@@ -6,6 +6,7 @@ A chat never opens a browser by itself: only `opta mcp login` does.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any
@@ -163,9 +164,21 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
         plain = sdk.innermost(error)
         if isinstance(plain, TimeoutError):
             raise LoginFailed(f"nobody logged in within {LOGIN_S:.0f} s") from None
-        raise LoginFailed(sdk.reason(plain)) from None
+        raise LoginFailed(_why_not(config, sdk.reason(plain))) from None
     finally:
         server.close()
+
+
+def _why_not(config: ServerConfig, reason: str) -> str:
+    """Return why there is no login; the page that a server sent with its refusal says nothing."""
+    refused = re.match(r"Registration failed: (\d+)", reason)
+    if refused is None:
+        return reason
+    return (
+        f"the server knows no opta and registers no new programs (HTTP {refused[1]}). Make a token "
+        f"on its site and use that: opta mcp add {config.name} {config.url} --header "
+        "'Authorization: Bearer ${TOKEN}'"
+    )
 
 
 def checked_url(url: str) -> str:
