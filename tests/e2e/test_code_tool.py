@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +61,14 @@ def test_a_program_reads_runs_asks_the_model_and_answers(project):
     assert sum(message["role"] == "tool" for message in history) == 1, again.stderr
 
 
+def with_settings(settings):
+    """The environment, with these settings of the user's."""
+    directory = Path(os.environ["XDG_CONFIG_HOME"]) / "opta"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "config.yml").write_text(json.dumps(settings))
+    return dict(os.environ)
+
+
 def test_what_nobody_can_be_asked_about_is_refused(project):
     with ModelServer([call("survey", file="a.txt"), say("done")]) as server:
         ran = opta("-p", "go", "--allow", "survey", *JSON, server=server, cwd=project)
@@ -82,3 +92,18 @@ def test_by_hand_there_is_no_model_and_the_person_is_told_what_it_prints(project
     assert ran.returncode == 1
     assert "There is no model to ask here" in ran.stderr
     assert "[INFO] begun" in ran.stderr
+
+
+def test_by_hand_the_result_is_output_and_prints_are_messages(project):
+    (project / ".mimir" / "tools" / "count.yml").write_text(
+        "name: count\ndescription: d\nschema: {type: object, properties: {}}\nruntime: python\n"
+        "code: |\n  def execute(args, context):\n      print('looking')\n"
+        "      try:\n          context.platform.executor.execute('rm', ['a.txt'])\n"
+        "      except OSError as error:\n          print(error)\n"
+        "      return len(context.platform.fs.read_file('a.txt'))\n"
+    )
+    deny = {"permissions": {"deny": ["run_command(rm:*)"]}}
+    ran = opta("tool", "run", "count", "--trust", cwd=project, env=with_settings(deny))
+    assert (ran.returncode, ran.stdout) == (0, "6\n")
+    assert "looking" in ran.stderr
+    assert "Permission denied by the rule run_command(rm:*)" in ran.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import socket
 import time
 import uuid
@@ -14,8 +15,10 @@ import pytest
 
 from tests.support.code_tools import CodeProject
 from tests.support.soon import SOON_S
+from tools.code import runtimes
 from tools.confinement import IsolationSettings
 from tools.definition import Outcome
+from tools.engine.isolation import memory
 from tools.permissions.rules import Verdict
 
 ALL = pytest.mark.parametrize("runtime", ["typescript", "node", "python"])
@@ -148,6 +151,20 @@ async def test_memory_beyond_the_limit_ends_the_program(project, runtime, code):
     project.code("t", code, runtime)
     result = await project.call("t")
     assert result.outcome is Outcome.ERROR, result.text
+    assert "has 2 GB" not in result.text
+
+
+@SCRIPTS
+@pytest.mark.parametrize("fills", [True, False])
+async def test_without_control_groups_each_process_has_a_limit(
+    project, runtime, fills, monkeypatch
+):
+    means = memory.MemoryMeans(memory.Reach.PROCESS, "RLIMIT_DATA")
+    monkeypatch.setattr(memory, "means", lambda path: means)
+    code = FILLS_BUFFERS if fills else "export const execute = () => 'fits';"
+    project.code("t", code, runtime)
+    result = await project.call("t")
+    assert result.success is not fills, result.text
     assert "has 2 GB" not in result.text
 
 
@@ -331,3 +348,52 @@ async def test_a_call_that_is_stopped_leaves_nothing(project, runtime):
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     await until(lambda: not any(process.is_running() for process in found))
+
+
+async def test_a_comma_in_a_path_opens_no_other(workspace, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", f"{workspace},/etc")
+    project = CodeProject(workspace)
+    project.rule(Verdict.ALLOW, "t")
+    project.code("t", "export const execute = () => 1;")
+    assert "would take" in (await project.call("t")).text
+
+
+@pytest.mark.parametrize("runtime", ["node", "python"])
+async def test_where_there_is_no_sandbox_nothing_runs_without_one(workspace, runtime, monkeypatch):
+    monkeypatch.setattr("sys.prefix", str(workspace))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    project = CodeProject(workspace, IsolationSettings(backend="seatbelt"))
+    project.rule(Verdict.ALLOW, "t")
+    project.code("t", "export const execute = () => 1;", runtime)
+    result = await project.call("t")
+    assert result.outcome is Outcome.ERROR
+    assert "which this machine cannot do" in result.text
+    assert "Nothing was done" in result.text
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+async def test_a_runtime_in_the_home_shows_nothing_else_of_it(
+    workspace, backend, needs, monkeypatch
+):
+    needs(backend)
+    home = workspace.parent
+    (home / "bin").mkdir()
+    shutil.copy(shutil.which("node"), home / "bin" / "node-real")
+    (home / "bin" / "node").symlink_to("node-real")
+    (home / "secret.txt").write_text("canary")
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    # As if it had no permissions of its own.
+    monkeypatch.setattr(runtimes, "_TRIES_PERMISSIONS", (99, 0))
+    project = CodeProject(workspace, IsolationSettings(backend=backend))
+    project.rule(Verdict.ALLOW, "t")
+    project.code(
+        "t",
+        """
+        const { readFileSync } = require("node:fs");
+        exports.execute = ({ path }) => {
+          try { return readFileSync(path, "utf8"); } catch { return process.execPath; }
+        };
+        """,
+        "node",
+    )
+    assert (await project.call("t", path=f"{home}/secret.txt")).text == f"{home}/bin/node-real"

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,7 +144,8 @@ class _Running:
             raise ToolError(f"The call cannot be set up: {error} Nothing was done.") from error
         ending = Ending(program, self.timeout_ms, self._services.masker)
         try:
-            answer, process = await self._answer(grant, program, channel, progress)
+            with closing(channel):
+                answer, process = await self._answer(grant, program, channel, progress)
         except Refused as error:
             return replace(error.result, outcome=Outcome.DENIED)
         except ChannelError as error:
@@ -160,8 +162,8 @@ class _Running:
         Raises Refused, ChannelError, ProcessStartError.
         """
         serving = self._serving(program)
-        talk = asyncio.create_task(serving.run(channel))
         spec = self._spec(program, channel, serving.waited_s)
+        talk = asyncio.create_task(serving.run(channel))
         streams = self._services.masker.streams()
         process = asyncio.create_task(run_process(grant, self.call, spec, live(progress), streams))
         try:
@@ -178,7 +180,6 @@ class _Running:
             for task in (talk, process):
                 task.cancel()
             await asyncio.gather(talk, process, return_exceptions=True)
-            channel.close()
 
     @property
     def _services(self) -> Services:

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import os
 import shlex
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -57,6 +58,8 @@ MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 
 MAX_FOUND = 10_000
 """How many names a search for files gives."""
+
+_SEARCH_S = 10.0
 
 
 MODEL = "llm"
@@ -275,9 +278,14 @@ def _names(workspace: Workspace, place: Path) -> list[str]:
 
 def _found(globs: Globs, workspace: Workspace, place: Path) -> list[str]:
     """Return the files below a directory that match, relative to it; ignored ones are left out."""
-    entries = walk(place, Ignores.above(place, workspace.root), lambda: True)
+    deadline = time.monotonic() + _SEARCH_S
+    ignores = Ignores.above(place, workspace.root)
+    entries = walk(place, ignores, lambda: time.monotonic() < deadline)
     matching = (e.relative for e in entries if not e.is_directory and globs.matches(e.relative))
-    return list(islice(matching, MAX_FOUND))
+    found = list(islice(matching, MAX_FOUND))
+    if time.monotonic() >= deadline:
+        raise FileProblem(f"There is too much in {workspace.shown(place)} to search all of it.")
+    return found
 
 
 def _ended(process: ProcessResult) -> JsonObject:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from tools.definition import ToolError
 from tools.record import record
 
 _HERE = Path(__file__).parent
@@ -52,9 +53,8 @@ class Runtime:
 
     @property
     def home(self) -> Path:
-        """The directory it is installed in."""
-        place = self.program.resolve().parent
-        return place.parent if place.name == "bin" else place
+        """What it needs of itself where everything else is hidden."""
+        return Path(sys.base_prefix) if self.name == "python" else self.program
 
     @property
     def has_walls(self) -> bool:
@@ -66,11 +66,16 @@ class Runtime:
         return str(code) if self.name == "python" else code.as_uri()
 
     def argv(self, code: Path, max_memory_bytes: int | None) -> tuple[str, ...]:
-        """Return what runs the file `code`, with so much memory for its data."""
+        """Return what runs the file `code`, with so much memory for its data. Raises ToolError."""
         program, main = str(self.program), self.main
         heap = f"--max-old-space-size={max_memory_bytes >> 20}" if max_memory_bytes else ""
         if self.name == "deno":
             flags = [f"--v8-flags={heap}"] if heap else []
+            if "," in str(code):
+                raise ToolError(
+                    f"deno would take {code} for two paths, for its comma. Nothing was done. Let "
+                    "XDG_STATE_HOME be a directory without one."
+                )
             return (program, "run", *_DENO, *flags, f"--allow-read={code}", str(main))
         if self.name == "python":
             return (program, "-I", "-B", "-u", str(main))
@@ -80,7 +85,7 @@ class Runtime:
         return (program, *flags, *self._permissions(main, code), str(main))
 
     def _permissions(self, *readable: Path) -> list[str]:
-        if self.version < _TRIES_PERMISSIONS:
+        if self.version < _TRIES_PERMISSIONS or any("," in str(path) for path in readable):
             return []
         name = "--permission" if self.version >= _HAS_PERMISSIONS else "--experimental-permission"
         return [name, *(f"--allow-fs-read={path}" for path in readable)]
@@ -101,6 +106,8 @@ def walled(found: Sequence[Runtime], *, sandbox: bool) -> Runtime | None:
 
 def missing(language: str, path: str) -> str:
     """Return why nothing runs `language` here and what to do; empty where something does."""
+    if os.name != "posix":
+        return "programs of tools run on Linux and macOS only"
     if next(_found(language, path, None), None) is not None:
         return ""
     node = _program("node", path, None)
@@ -118,6 +125,8 @@ def _found(language: str, path: str, root: Path | None) -> Iterator[Runtime]:
         program = _program(name, path, root)
         if program is None:
             continue
+        # A link may be hidden where what it leads to is shown.
+        program = program if name == "python" else program.resolve()
         runtime = Runtime(name, program, _version(program) if name == "node" else (0, 0))
         if language != "typescript" or name != "node" or runtime.version >= _STRIPS_TYPES:
             yield runtime

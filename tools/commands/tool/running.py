@@ -41,6 +41,7 @@ OPTIONS = (
     Option("--dry-run"),
     Option("--show-command"),
 )
+_BY_HAND = "by-hand"
 _HOW_VALUES_PASS = (
     "Values are shown in place; a shell gets them in variables, which are set before the script "
     "and not exported."
@@ -58,7 +59,7 @@ def run(parsed: Parsed, context: Context) -> int:
     arguments = arguments_of(tool, parsed, context.stdin)
     told = _Told(context, is_program=isinstance(tool.action, CodeAction))
     executor = context.executor(tool, told.observe, not parsed.flag("--dry-run"))
-    call = ToolCall("by-hand", tool.name, json.dumps(arguments))
+    call = ToolCall(_BY_HAND, tool.name, json.dumps(arguments))
     if parsed.flag("--dry-run") or parsed.flag("--show-command"):
         try:
             invocation = executor.prepare(call)
@@ -88,8 +89,9 @@ class _Told:
 
     def emit(self, event: CallEvent) -> None:
         match event:
-            case CallDecided(allowed=False, by=by):
-                self._refused = by
+            case CallDecided(call=ToolCall(id=call_id), allowed=False, by=by):
+                # What its program asks for and does not get, it may go on without.
+                self._refused = by if call_id == _BY_HAND else self._refused
             case CallDecided(hazards=hazards, warnings=warnings):
                 for text in _warnings(hazards, warnings):
                     self._context.note(text)
