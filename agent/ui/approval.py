@@ -47,13 +47,15 @@ def approval_menu(
 
 
 def question(request: PermissionRequest) -> list[tuple[str, str]]:
-    """Return the styled lines above the options: what would be done, how risky, why it is asked."""
-    risk = request.risk
-    style = "class:danger" if risk >= Risk.HIGH else "class:warning"
-    lines = [
-        ("class:question", asked(request)),
-        (style, f"{risk.name.lower()} risk · asked because {visible(request.reason)}"),
-    ]
+    """Return the styled lines above the options: what would be done, why it is asked, dangers.
+
+    Most that asks can do harm: a word for it that always stands there would say nothing.
+    """
+    reason = f"asked because {visible(request.reason)}"
+    if request.risk is Risk.CRITICAL:
+        lines = [("class:question", asked(request)), ("class:danger", f"critical risk · {reason}")]
+    else:
+        lines = [("class:question", asked(request)), ("class:warning", reason)]
     invocation = request.invocation
     lines += [("class:danger", f"! high risk: {visible(text)}") for text in invocation.hazards]
     lines += [("class:danger", f"! {visible(text)}") for text in invocation.warnings]

@@ -130,7 +130,7 @@ def test_a_value_that_may_do_harm_is_said_to_be_a_high_risk_in_the_question():
     with ModelServer([*calls, say("done")]) as server, chat(server, rows=40) as terminal:
         enter(terminal, "go")
         screen = terminal.wait("[y] yes, once")
-        assert "low risk · asked because no rule allows it" in screen
+        assert "asked because no rule allows it" in screen
         assert "high risk" not in screen
         for said in (
             "! high risk: {P} begins with a dash and may be taken for an option: -f/etc/passwd",
@@ -138,9 +138,29 @@ def test_a_value_that_may_do_harm_is_said_to_be_a_high_risk_in_the_question():
         ):
             answer(terminal, "y")
             screen = terminal.wait(lambda s, said=said: said in s.replace("\n", " "))
-            assert "high risk · asked because no rule allows it" in screen
+            assert "asked because no rule allows it" in screen
         answer(terminal, "y")
         terminal.wait("done")
+
+
+def test_only_what_a_file_calls_critical_is_called_so():
+    tools = Path(".opta/tools")
+    tools.mkdir(parents=True, exist_ok=True)
+    for level in ("medium", "critical"):
+        (tools / f"{level}.yml").write_text(
+            f"name: {level}\ndescription: Does it\nruntime: node\ncode: |\n"
+            "  async function execute() { return 'did it' }\n"
+            "schema: {type: object, properties: {}}\n"
+            f"permissions: {{riskLevel: {level}}}\n"
+        )
+    calls = [call("medium"), call("critical"), say("done")]
+    with ModelServer(calls) as server, chat(server, "--trust", rows=40) as terminal:
+        enter(terminal, "go")
+        screen = terminal.wait("Call medium?")
+        assert "risk" not in screen
+        answer(terminal, "y")
+        screen = terminal.wait("Call critical?")
+        assert "critical risk · asked because no rule allows it" in screen
 
 
 @pytest.mark.row("E100", "E104", "E105")

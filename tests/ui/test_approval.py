@@ -24,13 +24,13 @@ def ask(terminal: Terminal, what: str = "ask") -> str:
     return screen
 
 
-def test_the_question_shows_tool_risk_reason_warnings_command_and_rules(chat: Start):
+def test_the_question_shows_reason_warnings_command_and_rules(chat: Start):
     screen = ask(chat(rows=30))
     for line in [
         "  $ npm test && \\u202erm -rf build\\x1b[2K",
         "    in /work/app",
         "Run this command?",
-        "high risk · asked because no rule allows it",
+        "asked because no rule allows it",
         "! it also deletes files",
         "  [s] yes, for this session: run_command(npm test:*)",
         "  [a] always in this project (in your own config): run_command(npm test:*)",
