@@ -114,6 +114,32 @@ def test_a_tool_of_ones_own_is_offered_asked_for_and_run():
         assert "hello from the tool" in server.sent_messages[-1]["content"]
 
 
+@pytest.mark.row("E67", "E145")
+def test_what_the_program_of_a_tool_asks_for_is_asked_for_by_its_name():
+    directory = Path.home().parent / "config" / "opta" / "tools"
+    directory.mkdir(parents=True)
+    (directory / "build.yml").write_text(
+        "name: build\ndescription: d\nschema: {type: object, properties: {}}\n"
+        "code: |\n  export async function execute(args, { platform }) {\n"
+        "    return (await platform.executor.execute('env', ['echo', 'built'])).stdout;\n  }\n"
+    )
+    with (
+        ModelServer([call("build"), say("done")]) as server,
+        chat(server, columns=160, rows=50) as terminal,
+    ):
+        enter(terminal, "build it")
+        screen = terminal.wait("[y] yes, once")
+        assert "build.yml:5) with deno" in screen
+        assert "256 MB" in screen
+        answer(terminal, "y")
+        screen = terminal.wait("$ env echo built")
+        assert "asked for by build" in screen
+        terminal.wait("[y] yes, once")
+        answer(terminal, "y")
+        terminal.wait("done")
+        assert server.sent_messages[-1]["content"] == "built\n"
+
+
 @pytest.mark.row("C306")
 def test_a_value_that_may_do_harm_is_said_to_be_a_high_risk_in_the_question():
     tools = Path.home().parent / "config" / "opta" / "tools"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
@@ -263,6 +264,30 @@ async def test_a_secret_asks_even_to_be_read(project):
     result = await project.call("t")
     assert "canary" not in result.text
     assert len(project.person.asked) == 1
+
+
+async def test_in_auto_sandbox_a_program_runs_without_a_question_and_its_wishes_are_judged(
+    tmp_path,
+):
+    project = CodeProject(tmp_path)
+    project.gate.mode = Mode.AUTO_SANDBOX
+    project.executor.ask_model = lambda system, text: asyncio.sleep(0, "answer")
+    project.code(
+        "t",
+        """
+        export async function execute(args, { platform, llm }) {
+          await platform.fs.writeFile("a.txt", "x");
+          await platform.executor.execute("touch", ["b.txt"]);
+          return llm.complete("why?");
+        }
+        """,
+    )
+    assert (await project.call("t")).text == "answer"
+    # Without a sandbox for commands in the settings of this test, the command asks.
+    titles = [question.invocation.title for question in project.person.asked]
+    assert titles[-1] == "t: Ask the model"
+    assert "t: Write a.txt" not in titles
+    assert not [title for title in titles if not title.startswith("t: ")]
 
 
 async def test_in_plan_mode_nothing_runs(project):

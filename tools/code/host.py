@@ -219,7 +219,7 @@ class Host:
             return ToolResult("(given to the program)")
 
         shown = "\n\n".join(filter(None, (system, text)))
-        effect = Effect(EffectKind.PROGRAM, MODEL, MODEL, inside=True)
+        effect = Effect(EffectKind.PROGRAM, MODEL, MODEL)
         return self._asked(
             call, Invocation("Ask the model", (effect,), TextDisplay(shown), run), given
         )

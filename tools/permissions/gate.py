@@ -168,8 +168,11 @@ class PermissionGate:
         if _only_reads(invocation) and _stays_inside(invocation) and not _asks_to_read(invocation):
             return _allowed(call, invocation, "reads in the workspace are allowed")
         allowed = {EffectKind.READ, EffectKind.WRITE}
-        if self.mode is Mode.AUTO_SANDBOX and _is_walled_in(invocation):
-            allowed.add(EffectKind.EXECUTE)
+        if self.mode is Mode.AUTO_SANDBOX:
+            # A program of a tool has walls of its own wherever it runs.
+            allowed.add(EffectKind.PROGRAM)
+            if _is_walled_in(invocation):
+                allowed.add(EffectKind.EXECUTE)
         if (
             self.mode in (Mode.ACCEPT_EDITS, Mode.AUTO_SANDBOX)
             and all(e.kind in allowed for e in invocation.effects)
