@@ -144,7 +144,7 @@ FIGURES: dict[str, Callable[[Bench], list[Figure]]] = {
     for function in (
         version, prompt, mcp, hello, loop50, stream, par8, bigout, long300, specloop, tokens,
         tool_figures.toolstep, tool_figures.toolrun, tool_figures.toolfiles,
-        tool_figures.toolplan, tool_figures.tooloutput, trust.trustcheck,
+        tool_figures.toolplan, tool_figures.tooloutput, tool_figures.codetool, trust.trustcheck,
         find_tools.findtools, mcp_serve.mcpserve, permissions.verdict, isolation.sandbox,
         undo.undo, ui_stream.uistream,
     )

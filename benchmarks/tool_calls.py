@@ -103,6 +103,28 @@ def gigabyte(directory: Path) -> dict[str, float]:
     return {"floor": idle, "opta": _peak_mb()}
 
 
+def codetool(directory: Path) -> dict[str, float]:
+    """One program of a tool under deno, compiled before, against deno with an empty program."""
+    from tools.code import runtimes
+
+    runtime = runtimes.find("typescript", os.environ.get("PATH", os.defpath))[0]
+    if runtime.name != "deno":
+        raise RuntimeError(f"there is no deno here, only {runtime.name}")
+    empty = directory / "empty.mts"
+    empty.touch()
+    code = "export const execute = async (args: unknown): Promise<string> => 'done';"
+    (directory / "program.yml").write_text(
+        f"name: program\ndescription: For measuring.\nschema: {{type: object, properties: {{}}}}\n"
+        f'code: "{code}"\n'
+    )
+
+    def floor() -> None:
+        subprocess.run([runtime.program, "run", "--quiet", empty], check=True)
+
+    floor()
+    return asyncio.run(_in_turn(directory, "program", floor, CALLS))
+
+
 def files(directory: Path) -> dict[str, float]:
     """Read all tool files, and once more; the floor only parses them."""
     loading = ToolFiles([(Scope.USER, directory)])
@@ -164,7 +186,7 @@ def _write(directory: Path, name: str, action: str) -> None:
 
 
 MEASURES: dict[str, Callable[[Path], dict[str, float]]] = {
-    function.__name__: function for function in (step, plan, gigabyte, files)
+    function.__name__: function for function in (step, plan, codetool, gigabyte, files)
 }
 
 

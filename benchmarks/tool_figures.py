@@ -52,6 +52,12 @@ def toolfiles(bench: Bench) -> list[Figure]:
     ]
 
 
+def codetool(bench: Bench) -> list[Figure]:
+    taken = _inside(bench, "codetool")
+    floor, opta = 1000 * taken["floor"], 1000 * taken["opta"]
+    return [Figure("a call of a TypeScript program", "ms", floor, opta, 60)]
+
+
 def toolplan(bench: Bench) -> list[Figure]:
     taken = _inside(bench, "plan")
     floor, opta = 1000 * taken["floor"], 1000 * taken["opta"]
