@@ -60,9 +60,9 @@ class Activity:
         """Return the line as it is now, no wider than `columns`."""
         now = time.monotonic()
         spinner = SPINNER[int((now - self._started) / SPIN_S) % len(SPINNER)]
-        if self._running:
-            title, since = next(iter(self._running.values()))
-            others = f" and {len(self._running) - 1} more" if len(self._running) > 1 else ""
+        if running := self._innermost():
+            title, since = running[0]
+            others = f" and {len(running) - 1} more" if len(running) > 1 else ""
         else:
             title, since, others = self._label, self._since, ""
         ending = f"{others}  {_elapsed(now - since)}"
@@ -71,6 +71,11 @@ class Activity:
         if room >= get_cwidth(title) + len(hint):
             ending += hint
         return f"{spinner} {shorten(title, room)}{ending}"[:columns]
+
+    def _innermost(self) -> list[tuple[str, float]]:
+        """Return the running calls that wait for none of their own."""
+        makers = {call_id.rpartition("/")[0] for call_id in self._running}
+        return [shown for call_id, shown in self._running.items() if call_id not in makers]
 
     def _set(self, label: str) -> None:
         if label != self._label:

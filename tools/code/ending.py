@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tools.code.program import Program
-from tools.definition import JsonObject, Outcome, ToolResult
+from tools.definition import JsonObject, Outcome, TextDisplay, ToolResult
 from tools.engine.masking import Masker
 from tools.engine.output import bounded_text, for_model
 from tools.engine.process import ProcessResult
@@ -23,7 +23,7 @@ class Ending:
     def result(self, answer: JsonObject | None, process: ProcessResult | None) -> ToolResult:
         """Return the result for the last frame, and for how the process ended, if it did."""
         if answer is not None and answer["type"] == "returned":
-            return self._returned(answer.get("json"))
+            return self._returned(answer.get("json"), process)
         if answer is not None and answer["type"] == "threw":
             message = str(answer.get("message"))
             place = self.program.place(f"{answer.get('trace')}\n{message}")
@@ -52,8 +52,11 @@ class Ending:
         text = "\n".join(filter(None, (told.text, printed.text.rstrip("\n"))))
         return ToolResult(text, outcome, full_output=printed.full_output or told.full_output)
 
-    def _returned(self, text: object) -> ToolResult:
-        """Return what the program returned; an object may be a whole result (E12)."""
+    def _returned(self, text: object, process: ProcessResult | None) -> ToolResult:
+        """Return what the program returned; an object may be a whole result (E12).
+
+        What it printed is for the person alone.
+        """
         outcome = Outcome.OK
         try:
             value = json.loads(text) if isinstance(text, str) else None
@@ -65,7 +68,10 @@ class Ending:
         except (ValueError, RecursionError):
             return self.failed("its result is not JSON, or nested too deep")
         clipped = bounded_text(self.masker.text(shown))
-        return ToolResult(clipped.text or "(no output)", outcome, full_output=clipped.full_output)
+        printed = "" if process is None else for_model(process.stdout).text.rstrip("\n")
+        display = TextDisplay("\n".join(filter(None, (printed, clipped.text))))
+        text = clipped.text or "(no output)"
+        return ToolResult(text, outcome, display, full_output=clipped.full_output)
 
 
 def as_text(value: object) -> str:
