@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from agent.ui.ansi import Colour
-from agent.ui.approval import question
-from agent.ui.render import details
 from tools.definition import JsonObject
 from tools.engine.output import visible
 from tools.permissions.question import Answer, Choice, PermissionRequest
@@ -61,6 +58,11 @@ class ClientApprover:
 
 def question_for(request: PermissionRequest) -> Question:
     """Return the question, with all that would be done, whole and with nothing invisible (R37)."""
+    # A call that nobody is asked about needs no screen.
+    from agent.ui.ansi import Colour
+    from agent.ui.approval import question
+    from agent.ui.render import details
+
     lines = [text for _, text in question(request)]
     lines.append(details(request.invocation.preview, _COLUMNS, Colour.PLAIN))
     names = {"no": "No", "once": "Yes, once"}

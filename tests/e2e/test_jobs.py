@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, say, sse
+from tests.support.processes import has_ended
+from tests.support.soon import until
 from tests.support.terminal import Terminal, needs_tmux
 
 SKIP = "--dangerously-skip-permissions"
@@ -23,19 +24,7 @@ def results(server):
 
 def gone(name):
     """Tell whether the process whose number is in a file has ended."""
-    process = Path("/proc", Path(name).read_text().strip())
-    try:
-        return (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def becomes_true(condition, within_s=20):
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return True
+    return has_ended(int(Path(name).read_text()))
 
 
 def names(request):
@@ -88,7 +77,7 @@ def test_an_interrupted_turn_ends_its_jobs_with_opta():
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         server.wait_for_requests(2)
-        becomes_true(lambda: Path("child").exists() and Path("child").read_text().strip())
+        until(lambda: Path("child").exists() and Path("child").read_text().strip())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
     assert process.returncode == 130
@@ -188,7 +177,7 @@ def test_the_person_starts_lists_shows_and_stops_jobs():
             terminal.type("hello")
             terminal.send("Enter")
             terminal.wait("Noted.")
-            becomes_true(lambda: Path("left").exists() and Path("left").read_text().strip())
+            until(lambda: Path("left").exists() and Path("left").read_text().strip())
             terminal.send("C-d")
             assert terminal.wait_exit() == 0
         sent = server.sent_messages[-1]["content"]

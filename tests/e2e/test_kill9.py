@@ -8,8 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,7 @@ from agent.replay import replay
 from tests.support.cli import opta
 from tests.support.model_server import ModelServer, answer, say, scripted_call
 from tests.support.plans import processes_with
-from tests.support.soon import SOON_S
+from tests.support.soon import until
 from tools import storage
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -75,16 +73,6 @@ for number in itertools.count():
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
-def soon(condition: Callable[[], bool]) -> bool:
-    """Wait until `condition` holds; False where it does not in time."""
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def write_and_kill(after_events: int, *arguments: str) -> tuple[str, int]:
@@ -187,9 +175,9 @@ def test_r44_what_a_killed_opta_had_started_is_ended(line: str, tmp_path: Path) 
     with ModelServer([answer("", calls), say("done")]) as server:
         env = {**os.environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
         with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as opta:
-            assert soon(lambda: processes_with(f"sleep 61.{marker}") != [])
+            until(lambda: processes_with(f"sleep 61.{marker}"))
             opta.send_signal(signal.SIGKILL)
-    assert soon(lambda: not processes_with(marker))
+    until(lambda: not processes_with(marker))
 
 
 def test_what_a_killed_opta_left_half_written_is_removed_and_named() -> None:

@@ -15,7 +15,7 @@ from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected, opta
 from tests.support.mcp_session import entry
 from tests.support.model_server import ModelServer, answer, call, say, scripted_call
-from tests.support.soon import SOON_S
+from tests.support.soon import SOON_S, until
 from tests.support.terminal import Terminal, needs_tmux
 
 
@@ -251,16 +251,11 @@ def test_escape_stops_a_call_at_once(tmp_path):
         chat(server, "--allow", "mcp:*/*") as terminal,
     ):
         enter(terminal, "go")
-        deadline = time.monotonic() + SOON_S
-        while not record.exists() or "waiting" not in record.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: record.exists() and "waiting" in record.read_text())
         terminal.wait("half", SOON_S)
         terminal.send("Escape")
         terminal.wait("nterrupted", SOON_S)
-        while "notifications/cancelled" not in record.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: "notifications/cancelled" in record.read_text())
 
 
 @needs_tmux

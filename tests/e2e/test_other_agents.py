@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import OPTA, lines, opta
-from tests.support.mcp_client import is_gone, names, refused, soon, text
+from tests.support.mcp_client import names, refused, text
 from tests.support.model_server import ModelServer, RecordedRequest, call, say
 from tests.support.npm import OPENCODE, installed, needs_npm
-from tests.support.soon import SOON_S
+from tests.support.processes import group_is_gone
+from tests.support.soon import SOON_S, soon
 from tools import storage
 
 GREET = """\
@@ -132,7 +133,7 @@ async def test_r44_a_signal_ends_a_models_call_and_what_it_started():
         process.send_signal(signal.SIGTERM)
         out, told = process.communicate(timeout=SOON_S)
     assert (process.returncode, out, told) == (130, b"", b"")
-    await soon(lambda: is_gone(int(pid.read_text())))
+    await soon(lambda: group_is_gone(int(pid.read_text())))
 
 
 @pytest.fixture(scope="session")

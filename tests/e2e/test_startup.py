@@ -124,6 +124,12 @@ def test_without_a_server_the_sdk_of_mcp_is_never_loaded(monkeypatch):
         assert "mcp" not in modules_of(RUN, "-p", "go", "--model", "m")
 
 
+def test_serving_tools_loads_no_screen():
+    loaded = modules_of(RUN, "mcp", "serve", "--trust")
+    assert "agent.serving.sdk" in loaded
+    assert sorted(loaded & {"prompt_toolkit", "pygments", "rich", "ruamel"}) == []
+
+
 def test_listing_servers_connects_to_none_and_loads_no_sdk(tmp_path):
     record = tmp_path / "record"
     Path(".mcp.json").write_text(json.dumps({"mcpServers": {"ok": entry("ok", record)}}))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import OPTA
+from tests.support.processes import group_is_gone
+from tests.support.soon import SOON_S, until
 
 TOOL = """\
 name: slow
@@ -21,26 +21,10 @@ steps:
 resources:
   cleanup: [{final-command: echo done > cleaned}]
 """
-DEADLINE_S = 30
-
-
-def wait_for(condition) -> bool:
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(found)
 
 
 def number_in(path: Path) -> int:
     return int(path.read_text() or 0) if path.exists() else 0
-
-
-def group_is_gone(leader: int) -> bool:
-    try:
-        os.killpg(leader, 0)
-    except ProcessLookupError:
-        return True
-    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -56,13 +40,13 @@ def test_a_signal_ends_every_step_and_cleanup_runs(tmp_path: Path, number: signa
     ) as running:  # fmt: skip
         leaders: list[int] = []
         try:
-            assert wait_for(lambda: number_in(tmp_path / "one") and number_in(tmp_path / "two"))
+            until(lambda: number_in(tmp_path / "one") and number_in(tmp_path / "two"))
             leaders += [number_in(tmp_path / "one"), number_in(tmp_path / "two")]
             running.send_signal(number)
-            _, said = running.communicate(timeout=DEADLINE_S)
+            _, said = running.communicate(timeout=SOON_S)
         finally:
             running.kill()
     assert running.returncode == 130
     assert b"Traceback" not in said
-    assert all(wait_for(lambda leader=leader: group_is_gone(leader)) for leader in leaders)
+    until(lambda: all(map(group_is_gone, leaders)))
     assert (tmp_path / "cleaned").read_text() == "done\n"

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.code_tools import CodeProject
-from tests.support.soon import SOON_S
+from tests.support.soon import soon
 from tools.code import runtimes
 from tools.confinement import IsolationSettings
 from tools.definition import Outcome
@@ -75,14 +75,6 @@ def execute(args, context):
         "opta": tried(lambda: os.kill(args["pid"], 0)),
     }
 """
-
-
-async def until(look):
-    """Wait for something to be so, and return it."""
-    async with asyncio.timeout(SOON_S):
-        while not (found := look()):
-            await asyncio.sleep(0.02)
-    return found
 
 
 @pytest.fixture
@@ -180,13 +172,13 @@ async def test_a_program_has_one_processor(project, runtime):
     mine, ours = os.sched_getaffinity(0), psutil.Process()
     call = asyncio.create_task(project.call("t"))
     try:
-        found = await until(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+        found = await soon(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
         assert [len(process.cpu_affinity()) for process in found] == [1]
         assert os.sched_getaffinity(0) == mine
     finally:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-    await until(lambda: not any(process.is_running() for process in found))
+    await soon(lambda: not any(process.is_running() for process in found))
 
 
 def _burns(process):
@@ -319,7 +311,7 @@ async def test_a_command_ends_with_the_program_that_asked_for_it(project, runtim
     )
     result = await project.call("t", mark=mark)
     assert "the program ended without a result (code 1)" in result.text
-    await until(lambda: _running(mark) == [])
+    await soon(lambda: _running(mark) == [])
 
 
 async def test_a_flood_of_wishes_is_taken_a_few_at_a_time(project):
@@ -344,10 +336,10 @@ async def test_a_call_that_is_stopped_leaves_nothing(project, runtime):
     project.code("t", code, runtime)
     call = asyncio.create_task(project.call("t"))
     ours = psutil.Process()
-    found = await until(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+    found = await soon(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    await until(lambda: not any(process.is_running() for process in found))
+    await soon(lambda: not any(process.is_running() for process in found))
 
 
 async def test_a_comma_in_a_path_opens_no_other(workspace, monkeypatch):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.support.cli import OPTA
-from tests.support.soon import SOON_S
 
 MODES = ("legacy", "auto")
 """Up to 2025-11-25 a server may ask in the middle of a call; later a question is a result."""
@@ -78,21 +75,3 @@ async def refused(client: Any, name: str, arguments: Mapping[str, Any] | None = 
 async def names(client: Any) -> list[str]:
     """The tools that are listed now."""
     return [tool.name for tool in (await client.list_tools()).tools]
-
-
-def is_gone(group: int) -> bool:
-    """Tell whether no process of a group is left."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-async def soon(condition: Callable[[], Any]) -> Any:
-    """Wait until a condition holds; return what it gave."""
-    deadline = time.monotonic() + SOON_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
-    return found

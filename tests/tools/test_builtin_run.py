@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.bench import BUILTINS, Bench
-from tests.support.soon import SOON_S
+from tests.support.processes import has_ended
+from tests.support.soon import SOON_S, soon
 from tools.builtin.git import only_reads
 from tools.builtin.git_settings import neutralised
 from tools.builtin.kit import Services
@@ -63,18 +64,7 @@ async def test_a_time_out_ends_the_whole_group_and_keeps_the_output(bench):
     assert result.outcome is Outcome.TIMED_OUT
     assert result.text.startswith("begun\n[timed out after 0.5 s")
     pid = int((bench.root / "pid").read_text())
-    deadline = time.monotonic() + 5
-    while _alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _alive(pid)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    await soon(lambda: has_ended(pid))
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 601, 30000])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
-import time
 
 import pytest
 
 from tests.support.custom_tools import Project
 from tests.support.plans import processes_with
+from tests.support.soon import soon
 from tools.builtin import all_builtins
 from tools.definition import Outcome
 from tools.formats.codex import INJECTED
@@ -164,10 +163,7 @@ async def test_at_its_timeout_a_tool_ends_with_all_it_started(project):
     for result in await project.calls(("one", {}), ("two", {})):
         assert result.outcome is Outcome.TIMED_OUT
         assert "[timed out after 2000 ms" in result.text
-    deadline = time.monotonic() + DEADLINE_S
-    while left := processes_with(marker):
-        assert time.monotonic() < deadline, f"processes {left} are still there"
-        await asyncio.sleep(0.02)
+    await soon(lambda: not processes_with(marker))
 
 
 MEET = """\

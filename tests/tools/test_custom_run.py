@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import hypothesis.strategies as st
-import psutil
 import pytest
 from hypothesis import given, settings
 
 from tests.support.custom_tools import Person, Project
-from tests.support.soon import SOON_S
+from tests.support.processes import has_ended
+from tests.support.soon import SOON_S, soon
 from tools import storage
 from tools.builtin import all_builtins
 from tools.definition import Outcome, ToolError
@@ -224,14 +224,8 @@ async def test_a_slow_command_is_killed_with_its_children_and_says_after_how_lon
     assert time.monotonic() - started < SOON_S
     assert result.outcome is Outcome.TIMED_OUT
     assert result.text.startswith("started\n[timed out after 400 ms")
-    await _gone(int((project.root / "child").read_text()))
-
-
-async def _gone(pid):
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"process {pid} is still there"
-        await asyncio.sleep(0.02)
+    child = int((project.root / "child").read_text())
+    await soon(lambda: has_ended(child))
 
 
 @pytest.mark.row("E13")

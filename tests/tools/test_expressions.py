@@ -14,6 +14,8 @@ import psutil
 import pytest
 from hypothesis import given, settings
 
+from tests.support.processes import has_ended
+from tests.support.soon import until
 from tools.engine.expressions import (
     ExpressionError,
     check,
@@ -218,10 +220,7 @@ def test_expressions_of_all_threads_are_evaluated_and_end_with_the_program():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30
     )
     worker = int(done.stdout)
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(worker) and psutil.Process(worker).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "it goes on without opta"
-        time.sleep(0.02)
+    until(lambda: has_ended(worker))
 
 
 def workers():

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tests.support.cli import OPTA, opta
 from tests.support.mcp_conformance import visit
 from tests.support.mcp_session import session
 from tests.support.model_server import ModelServer, Reply
-from tests.support.soon import SOON_S
+from tests.support.soon import SOON_S, soon
 from tools import storage
 from tools.definition import Outcome, Scope
 from tools.permissions.rules import Verdict, parse_rule
@@ -124,10 +123,7 @@ async def test_a_server_that_goes_away_fails_the_call_and_is_connected_again(tmp
         result = await s.call("mcp_web_add", {"a": 1, "b": 2})
         assert not result.success
         assert "The MCP server web ended while this ran (the connection was lost)" in result.text
-        deadline = time.monotonic() + SOON_S
-        while s.servers.connections["web"].state is not State.WAITING:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+        await soon(lambda: s.servers.connections["web"].state is State.WAITING)
         assert "; opta connects again in 1 s" in s.told[0]
     finally:
         await running_.__aexit__(None, None, None)

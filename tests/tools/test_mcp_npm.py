@@ -8,14 +8,13 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.mcp_session import session
 from tests.support.npm import installed, needs_npm
-from tests.support.soon import SOON_S
+from tests.support.soon import SOON_S, soon
 from tools.definition import Outcome, Scope
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.sdk import ElicitationAnswer
@@ -64,10 +63,7 @@ async def test_server_everything_is_used_with_everything_it_has(modules, tmp_pat
         prompt = await connection.prompt_text("args-prompt", {"city": "Paris"})
         assert "Paris" in prompt
         # The server adds tools once it knows what the client can do.
-        deadline = time.monotonic() + SOON_S
-        while "mcp_everything_trigger-elicitation-request" not in s.names:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+        await soon(lambda: "mcp_everything_trigger-elicitation-request" in s.names)
         await s.call("mcp_everything_trigger-elicitation-request")
         assert asked
         roots = await s.text("mcp_everything_get-roots-list")
@@ -81,10 +77,7 @@ async def test_a_long_call_of_server_everything_is_cancelled_and_it_goes_on(modu
             s.call("mcp_everything_trigger-long-running-operation",
                    {"duration": 3600, "steps": 36_000}, progress=started.append)
         )  # fmt: skip
-        deadline = time.monotonic() + SOON_S
-        while not started:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+        await soon(lambda: started)
         call.cancel()
         await asyncio.wait({call}, timeout=SOON_S)
         assert call.cancelled()

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import OPTA, lines, opta
-from tests.support.mcp_client import MODES, Person, is_gone, names, refused, served, soon, text
-from tests.support.soon import SOON_S
+from tests.support.mcp_client import MODES, Person, names, refused, served, text
+from tests.support.processes import group_is_gone
+from tests.support.soon import SOON_S, soon
 from tests.support.team import configure_team, write_tools
 from tools import storage
 
@@ -287,7 +288,7 @@ async def test_r44_a_call_that_the_client_cancels_ends_with_all_it_started(proje
         call = asyncio.create_task(client.call_tool("waits", {}))
         group = await group_in(project / "pid")
         call.cancel()
-        await soon(lambda: is_gone(group))
+        await soon(lambda: group_is_gone(group))
         assert await names(client) == ["greet", "waits"]
     finished = [event for event in journal() if event["type"] == "finished"]
     assert finished[0]["result"]["outcome"] == "cancelled"
@@ -341,7 +342,7 @@ async def test_r44_when_the_client_leaves_or_a_signal_comes_everything_ends(proj
         else:
             server.process.send_signal(how)
         code, out, told = server.end()
-    await soon(lambda: is_gone(group))
+    await soon(lambda: group_is_gone(group))
     assert code == (0 if how == "closed" else 130)
     assert "Traceback" not in told
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import OPTA, opta
-from tests.support.mcp_client import MODES, Person, is_gone, names, refused, soon, text
-from tests.support.soon import SOON_S
+from tests.support.mcp_client import MODES, Person, names, refused, text
+from tests.support.processes import group_is_gone
+from tests.support.soon import SOON_S, soon
 
 GREET = """\
 name: greet
@@ -209,7 +210,7 @@ async def test_r44_a_signal_ends_the_server_its_calls_and_its_connections(projec
     assert server.process.returncode == 130
     assert "Traceback" not in told
     assert out == ""
-    await soon(lambda: is_gone(int(pid.read_text())))
+    await soon(lambda: group_is_gone(int(pid.read_text())))
 
 
 def test_a_port_that_is_taken_and_wrong_ports_are_one_error():

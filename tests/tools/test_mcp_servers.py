@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.support.mcp_session import server, session
-from tests.support.soon import SOON_S
+from tests.support.processes import has_ended
+from tests.support.soon import SOON_S, soon
 from tools import storage
 from tools.definition import EffectKind, Outcome, Risk, Scope, Source
 from tools.permissions.rules import Verdict, parse_rule
@@ -23,13 +23,6 @@ from tools.sources.mcp.log import read_log
 
 def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
-
-
-async def until(condition, seconds: float = SOON_S) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.row("E4")
@@ -82,7 +75,7 @@ async def test_progress_is_shown_while_the_call_runs_without_control_characters(
     record = tmp_path / "record"
     async with session(tmp_path, server("ok", record)) as s:
         call = asyncio.create_task(s.call("mcp_ok_wait", progress=shown.append))
-        await until(lambda: shown)
+        await soon(lambda: shown)
         call.cancel()
         await asyncio.wait({call})
         assert shown == ["1 of 2: half\n"]
@@ -92,11 +85,11 @@ async def test_a_cancelled_call_returns_at_once_and_the_server_is_told(tmp_path)
     record = tmp_path / "record"
     async with session(tmp_path, server("ok", record)) as s:
         call = asyncio.create_task(s.call("mcp_ok_wait"))
-        await until(lambda: "waiting" in lines(record))
+        await soon(lambda: "waiting" in lines(record))
         call.cancel()
         await asyncio.wait({call}, timeout=SOON_S)
         assert call.cancelled()
-        await until(lambda: "notifications/cancelled" in lines(record))
+        await soon(lambda: "notifications/cancelled" in lines(record))
         assert await s.text("mcp_ok_echo", text="still here") == "still here"
 
 
@@ -106,7 +99,7 @@ async def test_a_call_has_a_deadline_and_the_server_is_told(tmp_path):
         result = await s.call("mcp_ok_wait")
         assert result.outcome is Outcome.TIMED_OUT
         assert "did not answer within 0.3 s" in result.text
-        await until(lambda: "notifications/cancelled" in lines(record))
+        await soon(lambda: "notifications/cancelled" in lines(record))
 
 
 async def test_hints_of_a_server_lower_no_risk_and_the_preview_calls_them_unchecked(tmp_path):
@@ -198,8 +191,8 @@ async def test_a_server_that_dies_in_a_call_costs_that_call_and_comes_back(tmp_p
         assert result.outcome is Outcome.ERROR
         assert "ended while this ran (exit code 7)" in result.text
         connection = s.servers.connections["dies-in-call"]
-        await until(lambda: sum("started" in line for line in lines(record)) == 2)
-        await until(lambda: connection.state is State.READY)
+        await soon(lambda: sum("started" in line for line in lines(record)) == 2)
+        await soon(lambda: connection.state is State.READY)
         assert s.told == ["MCP server dies-in-call ended (exit code 7); opta connects again in 1 s"]
 
 
@@ -234,20 +227,13 @@ async def test_nothing_of_a_server_outlives_its_end(tmp_path, kind):
         if kind == "sticky":
             pids.append(int((tmp_path / "record.child").read_text()))
         assert all(psutil.pid_exists(pid) for pid in pids)
-    await until(lambda: not any(_runs(pid) for pid in pids))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    await soon(lambda: all(map(has_ended, pids)))
 
 
 async def test_r34_a_changed_tool_is_not_used_until_the_person_accepts_it(tmp_path):
     async with session(tmp_path, server("changes")) as s:
         assert await s.text("mcp_changes_change") == "changed"
-        await until(lambda: len(s.servers.connections["changes"].catalog.tools) == 3)
+        await soon(lambda: len(s.servers.connections["changes"].catalog.tools) == 3)
         tools = {tool.name: tool for tool in s.servers.definitions()}
         assert (
             tools["mcp_changes_echo"].unavailable
@@ -361,7 +347,7 @@ async def test_servers_start_at_the_same_time_and_a_turn_waits_for_them_only_so_
     made.servers.start()
     try:
         await made.servers.ready(1.0, told.append)
-        await until(lambda: all((tmp_path / f"record{n}").exists() for n in range(5)))
+        await soon(lambda: all((tmp_path / f"record{n}").exists() for n in range(5)))
         assert made.names == []
         names = "slow0, slow1, slow2, slow3, slow4"
         assert told == [f"waiting for MCP servers {names} to start",

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.support.plans import Plans, bash, marked_seconds, processes_with, tool
-from tests.support.soon import SOON_S
+from tests.support.soon import SOON_S, soon
 from tools.actions import (
     AliasAction,
     Argv,
@@ -44,13 +44,6 @@ def plans(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "w").mkdir()
     return Plans(tmp_path / "w")
-
-
-async def until(condition, what):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, f"not within 10 s: {what}"
-        await asyncio.sleep(0.02)
 
 
 # Order
@@ -356,7 +349,7 @@ async def test_a_step_is_ended_at_its_own_deadline_with_its_children(plans):
     assert result.outcome is Outcome.TIMED_OUT
     assert result.exit_code == 124
     assert "timed out after 300 ms" in result.text
-    await until(lambda: not processes_with(mark), "children end")
+    await soon(lambda: not processes_with(mark))
 
 
 async def test_the_deadline_of_the_tool_is_over_all_steps_and_delays(plans):
@@ -385,7 +378,7 @@ async def test_a_plan_that_is_cancelled_at_any_instant_leaves_no_process(plans, 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - started < SOON_S
-    await until(lambda: not processes_with(mark), "no process is left")
+    await soon(lambda: not processes_with(mark))
 
 
 # Cleanup
@@ -412,12 +405,12 @@ async def test_cleanup_runs_after_an_interruption_without_keeping_anyone_waiting
         cleanup=(Shell("bash", "until [ -e back ]; do sleep 0.02; done; touch cleaned", True),),
     )  # fmt: skip
     task = asyncio.ensure_future(invocation.run(mint(call, "test"), plans.show))
-    await until((plans.root / "begun").exists, "the step begins")
+    await soon((plans.root / "begun").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     (plans.root / "back").touch()
-    await until((plans.root / "cleaned").exists, "cleanup")
+    await soon((plans.root / "cleaned").exists)
 
 
 INTERRUPTED = """

@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.soon import SOON_S
+from tests.support.processes import has_ended
+from tests.support.soon import SOON_S, soon
 from tools.actions import BuiltinAction
 from tools.definition import Origin, ResolvedCall, Source, ToolDefinition
 from tools.engine import capture
@@ -65,31 +66,13 @@ async def run(what: ProcessSpec, on_output: Callable[[bytes], None] | None = Non
     return await run_process(mint(CALL, "test"), CALL, what, on_output)
 
 
-def ended(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def running() -> set[psutil.Process]:
     """What runs below this process; the one that evaluates expressions stays between tests."""
     return set(psutil.Process().children(recursive=True))
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> float:
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() - started > seconds:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        await asyncio.sleep(0.005)
-    return time.monotonic() - started
-
-
 async def pids_in(path: Path, count: int) -> list[int]:
-    await wait_until(
-        lambda: path.exists() and path.read_text().count("\n") >= count, 10, f"{count} pids"
-    )
+    await soon(lambda: path.exists() and path.read_text().count("\n") >= count)
     return [int(line) for line in path.read_text().split()]
 
 
@@ -139,7 +122,7 @@ async def test_the_deadline_ends_the_whole_group_and_keeps_the_output(tmp_path: 
     assert 300 <= result.duration_ms < 1500
     started = await pids_in(pids, 2)
     await settle()
-    assert all(ended(pid) for pid in started)
+    assert all(has_ended(pid) for pid in started)
 
 
 async def test_r44_what_ignores_sigterm_is_killed_within_two_seconds_of_it(tmp_path: Path) -> None:
@@ -149,7 +132,7 @@ async def test_r44_what_ignores_sigterm_is_killed_within_two_seconds_of_it(tmp_p
     assert (result.timed_out, result.signal) == (True, signal.SIGKILL)
     assert result.duration_ms < 200 + 2000 + 300
     await settle()
-    assert all(ended(pid) for pid in await pids_in(pids, 2))
+    assert all(has_ended(pid) for pid in await pids_in(pids, 2))
 
 
 async def test_a_stopped_process_is_ended_too() -> None:
@@ -164,7 +147,7 @@ async def test_the_call_returns_although_a_background_job_holds_stdout(tmp_path:
     assert (result.exit_code, result.stdout.head) == (0, b"started\n")
     assert result.duration_ms < 1500
     (job,) = await pids_in(pids, 1)
-    await wait_until(lambda: ended(job), 2.5, "the background job ends with its command")
+    await soon(lambda: has_ended(job), 2.5)
 
 
 async def test_a_late_writer_of_a_pipe_is_waited_for_briefly() -> None:
@@ -182,7 +165,7 @@ async def test_cancelling_returns_at_once_and_ends_the_group(tmp_path: Path) -> 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - before < SOON_S
-    await wait_until(lambda: all(ended(pid) for pid in started), 2.3, "the group ends")
+    await soon(lambda: all(has_ended(pid) for pid in started), 2.3)
     await settle()
 
 
@@ -192,7 +175,7 @@ async def test_a_cancelled_process_may_clean_up(tmp_path: Path) -> None:
     clean_up = f"echo bye; sleep 0.1; echo bye; touch {done}; exit"
     command = f"trap '{clean_up}' TERM; touch {ready}; sleep 60 & wait"
     task = asyncio.create_task(run(shell(command)))
-    await wait_until(ready.exists, 10, "the trap is set")
+    await soon(ready.exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -219,12 +202,12 @@ async def test_a_cancel_at_any_instant_leaves_nothing_behind() -> None:
 async def test_kill_all_ends_what_runs_at_once() -> None:
     others = running()
     task = asyncio.create_task(run(shell("trap '' TERM; echo ready; sleep 60 & wait; sleep 60")))
-    await wait_until(lambda: running() > others, 10, "the process starts")
+    await soon(lambda: running() > others)
     children = running() - others
     kill_all()
     result = await task
     assert result.signal == signal.SIGKILL
-    assert all(ended(child.pid) for child in children)
+    assert all(has_ended(child.pid) for child in children)
 
 
 PROGRAM = """
@@ -273,7 +256,7 @@ def test_nothing_outlives_the_program() -> None:
     assert finished.stderr == ""
     pids = [int(word) for word in finished.stdout.split()]
     assert len(pids) == 2
-    assert all(ended(pid) for pid in pids)
+    assert all(has_ended(pid) for pid in pids)
 
 
 def test_r43_output_of_hundreds_of_megabytes_costs_little_memory() -> None:

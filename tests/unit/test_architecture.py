@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -568,6 +569,19 @@ def test_every_dependency_is_used_and_explained():
     explained = {canonical(name) for name in re.findall(r"^\| ([\w.-]+) [\d.]+ \|", table, re.M)}
     assert declared_dependencies() <= used
     assert declared_dependencies() == explained
+
+
+def test_the_map_of_the_code_names_every_module_in_its_order():
+    """A line of the map may hold several layers; commands are `*_command` there."""
+    text = (ROOT / "AGENTS.md").read_text(encoding="utf-8")
+    shown, package = {"prompts": 0}, ""
+    for number, line in enumerate(re.findall(r"^ {4}(?:tools:|agent:| {6}).*$", text, re.M), 1):
+        package = line[4:10].strip(" :") or package
+        shown |= {f"{package}.{name}": number for name in re.findall(r"[\w.*]+", line[12:])}
+    names = [name for layer in LAYERS for name in layer if not name.endswith("_command")]
+    places = [[n for shape, n in shown.items() if fnmatchcase(name, shape)] for name in names]
+    assert [name for name, found in zip(names, places, strict=True) if len(found) != 1] == []
+    assert places == sorted(places)
 
 
 LONG = "def f():\n" + "    pass\n" * FUNCTION_LINES
