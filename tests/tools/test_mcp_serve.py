@@ -93,6 +93,30 @@ async def test_r30_the_person_before_the_client_is_asked_and_only_a_plain_yes_is
     assert decided[4]["by"] == "you (once)"
 
 
+BUILD = """\
+name: build
+description: d
+schema: {type: object, properties: {}}
+code: |
+  export async function execute(args, { platform }) {
+    return (await platform.executor.execute("touch", ["built"])).exitCode;
+  }
+"""
+
+
+async def test_the_person_before_the_client_is_asked_for_what_a_program_asks(project):
+    define(project, build=BUILD)
+    person = Person("once", "once")
+    async with served(project, "--trust", mode=MODES[0], person=person) as client:
+        assert await text(client, "build") == "0"
+    assert (project / "built").exists()
+    assert "touch built" in person.asked[1]
+    calls = [event["call"]["name"] for event in journal() if event["type"] == "finished"]
+    assert calls == ["run_command", "build"]
+    messages = [event for event in journal() if event["type"] == "assistant"]
+    assert len(messages) == 1
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_where_nobody_can_be_asked_the_answer_says_which_rule_would_do(project, mode):
     async with served(project, "--trust", mode=mode) as client:
