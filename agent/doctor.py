@@ -128,16 +128,17 @@ def _isolation(found: Diagnosis, root: Path, settings: Settings) -> None:
 
 def _programs(language: str, path: str, root: Path, sandbox: str) -> JsonObject:
     """Say what runs code tools in a language here, and what keeps them in."""
-    usable = runtimes.find(language, path, root)
+    reason = runtimes.missing(language, path)
+    usable = [] if reason else runtimes.find(language, path, root)
     runtime = runtimes.walled(usable, sandbox=bool(sandbox))
-    if runtime is not None:
-        keeps = "its own sandbox" if runtime.has_walls else f"the sandbox {sandbox}"
-        return {
-            "language": language, "available": True, "by": runtime.name,
-            "program": str(runtime.program), "walls": keeps, "reason": "",
-        }  # fmt: skip
-    reason = runtimes.missing(language, path) or "no sandbox works here"
-    return {"language": language, "available": False, "by": "", "reason": reason}
+    if runtime is None:
+        reason = reason or "no sandbox works here"
+        return {"language": language, "available": False, "by": "", "reason": reason}
+    walls = "its own sandbox" if runtime.has_walls else f"the sandbox {sandbox}"
+    return {
+        "language": language, "available": True, "by": runtime.name,
+        "program": str(runtime.program), "walls": walls, "reason": "",
+    }  # fmt: skip
 
 
 def _row(level: Level, proof: Proof, chosen: bool) -> JsonObject:

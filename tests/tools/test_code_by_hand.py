@@ -100,6 +100,14 @@ def test_a_format_without_tests_says_so(opta):
     assert "Its format has none" in ran.err
 
 
+def test_doctor_says_why_nothing_runs_a_language(opta, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("sys.prefix", "/nowhere")
+    said = opta("doctor").out
+    assert "  typescript no: there is no runtime for typescript; install deno: " in said
+    assert "  node       no: there is no runtime for node; install Node.js" in said
+
+
 def test_doctor_says_what_runs_each_language_and_what_keeps_it_in(opta):
     found = json.loads(program("doctor", "--format", "json").stdout)
     rows = {row["language"]: row for row in found["programs"]}
