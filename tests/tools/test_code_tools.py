@@ -273,7 +273,7 @@ def test_without_a_runtime_the_tool_is_listed_with_what_to_install(tmp_path, mon
     assert [p for p in project.registry.problems if not p.warning] == []
 
 
-def test_a_runtime_in_the_project_is_not_taken(tmp_path, monkeypatch):
+def test_a_runtime_in_the_project_is_not_taken(tmp_path, tmp_path_factory, monkeypatch):
     from tools.code import runtimes
 
     program = tmp_path / "bin" / "deno"
@@ -281,7 +281,9 @@ def test_a_runtime_in_the_project_is_not_taken(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\necho evil\n")
     program.chmod(0o755)
     monkeypatch.setattr("sys.prefix", str(tmp_path / "none"))
-    path = os.pathsep.join((str(program.parent), "/usr/bin"))
+    links = tmp_path_factory.mktemp("links")
+    (links / "deno").symlink_to(program)
+    path = os.pathsep.join((str(program.parent), str(links), "/usr/bin"))
     found = runtimes.find("typescript", path, tmp_path)
     assert [one for one in found if one.program == program] == []
     assert runtimes.find("typescript", path)[0].program == program

@@ -30,7 +30,7 @@ LAYERS = (
     ("tools.connecting",),
     ("tools.events", "tools.cost"),
     ("tools.formats",),
-    ("tools.files.paths", "tools.files.protected"),
+    ("tools.files.paths", "tools.files.programs", "tools.files.protected"),
     ("tools.permissions",),
     ("tools.engine",),
     ("tools.files",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,7 +27,7 @@ from tools.definition import (
 from tools.engine.isolation.choice import Isolation
 from tools.engine.output import LIVE_CHARS, clipped, for_model, live, visible
 from tools.engine.process import ProcessResult, ProcessSpec, ProcessStartError, run_process
-from tools.files.paths import is_within
+from tools.files.programs import program_outside
 from tools.files.protected import secret_patterns
 from tools.files.workspace import FileProblem, Workspace
 from tools.permissions.command_check import Checked
@@ -187,11 +186,8 @@ def result_of(process: ProcessResult, timeout_ms: int, note: str = "") -> ToolRe
 
 def program_path(name: str, services: Services) -> Path | None:
     """Return the program `name` from PATH, but none that the project brings along (R10)."""
-    found = shutil.which(name, path=services.child_env.get("PATH", os.defpath))
-    if found is None or not os.path.isabs(found):  # noqa: PTH117 - "" and "." in PATH
-        return None
-    path, root = Path(found), services.workspace.root
-    return None if is_within(path, root) or is_within(path.resolve(), root) else path
+    path = services.child_env.get("PATH", os.defpath)
+    return program_outside(name, path, services.workspace.root)
 
 
 def shell_argv(services: Services) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from tools.definition import ToolError
+from tools.files.programs import program_outside
 from tools.record import record
 
 _HERE = Path(__file__).parent
@@ -140,10 +141,7 @@ def _program(name: str, path: str, root: Path | None) -> Path | None:
     beside = shutil.which(name, path=str(own))
     if beside is not None:
         return Path(beside)
-    places = (Path(place) for place in path.split(os.pathsep) if Path(place).is_absolute())
-    outside = [str(p) for p in places if root is None or not p.resolve().is_relative_to(root)]
-    found = shutil.which(name, path=os.pathsep.join(outside)) if outside else None
-    return Path(found) if found is not None else None
+    return program_outside(name, path, root)
 
 
 def _version(program: Path) -> tuple[int, int]:

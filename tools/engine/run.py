@@ -18,11 +18,9 @@ from tools import storage
 from tools.actions import Interaction, OutputOptions, Shell, Step
 from tools.definition import (
     Invocation,
-    JsonObject,
     Outcome,
     Progress,
     ResolvedCall,
-    ToolDefinition,
     ToolError,
     ToolResult,
 )
@@ -68,18 +66,6 @@ _LEAST_CLIP_CHARS = 1024
 
 Observe = Callable[[Sequence[StepResult]], None]
 """Takes the results of all steps, in the order of the file, with their whole output."""
-
-
-class NoTools:
-    """A `ToolFinder` that knows no tools."""
-
-    def find(self, name: str) -> ToolDefinition | None:
-        """Find nothing."""
-        return None
-
-    def check(self, tool: ToolDefinition, arguments: JsonObject) -> JsonObject:
-        """Return the arguments as they are."""
-        return arguments
 
 
 def prepare_plan(

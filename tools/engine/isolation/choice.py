@@ -24,6 +24,7 @@ from tools.confinement import (
     Survey,
 )
 from tools.definition import ToolError
+from tools.files.programs import path_outside
 from tools.record import record
 
 if TYPE_CHECKING:
@@ -131,9 +132,7 @@ class Isolation:
         from tools.engine.isolation.proof import prove
 
         # What the project brings along must not pose as the program that walls it in (R10).
-        entries = self.environ.get("PATH", os.defpath).split(os.pathsep)
-        real = [(entry, Path(os.path.realpath(entry))) for entry in entries if entry]
-        path = os.pathsep.join(e for e, place in real if not place.is_relative_to(self.root))
+        path = path_outside(self.environ.get("PATH", os.defpath), self.root)
         proofs: list[Proof] = []
         for backend in backends:
             if chosen in (ANY, backend):

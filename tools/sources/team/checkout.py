@@ -7,8 +7,8 @@ is read is what the pinned id names, not what the repository says it is.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from tools.builtin.git_settings import without_transport
 from tools.definition import ResolvedCall
 from tools.engine.output import visible
 from tools.engine.process import ProcessSpec, ProcessStartError, run_process
+from tools.files.programs import program_outside
 from tools.permissions.grant import Grant
 from tools.record import record
 from tools.sources.team.answer import (
@@ -89,11 +90,11 @@ class Checkout:
         return found
 
     async def _git(self, *words: str, stdin: bytes | None = None) -> bytes:
-        program = shutil.which("git")
+        program = program_outside("git", self.env.get("PATH", os.defpath), self.directory)
         if program is None:
             raise TeamError("git is not installed, and teams.revision needs it")
         # The directory may belong to the machine's owner; nothing of its settings runs here.
-        argv = (program, "-c", "safe.directory=*", "-c", "core.fsmonitor=false", *words)
+        argv = (str(program), "-c", "safe.directory=*", "-c", "core.fsmonitor=false", *words)
         env = without_transport(self.env) | {"GIT_NO_REPLACE_OBJECTS": "1"}
         spec = ProcessSpec(argv, self.directory, env, TIMEOUT_MS, stdin=stdin)
         output = _Whole(MAX_BYTES), _Whole(MAX_BYTES)
