@@ -19,15 +19,13 @@ from agent.configuration import (
     mcp_configured,
     read_settings,
 )
+from agent.configured_model import make_model, unusable
 from agent.context import MessageContext
 from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
 from agent.journal import BATCH, CHAT, SERVED
 from agent.loop import Limits
-from agent.model.base import ModelClient, ModelError
-from agent.model.factory import SCRIPT, make_client
-from agent.model.options import ModelOptions
 from agent.project import ProjectTrust
 from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
@@ -264,39 +262,6 @@ def _gate(root: Path, settings: Settings, approver: Approver | None) -> Permissi
         default=settings.default_verdict,
         remember=remember,
     )
-
-
-def make_model(settings: Settings, name: str) -> ModelClient:
-    """Return the client for the model `name`; nothing is sent yet. Raises ModelError."""
-    options = ModelOptions(
-        max_output_tokens=settings.max_output_tokens,
-        body=settings.request,
-        headers=settings.headers,
-        server=settings.server,
-        idle_timeout_s=settings.idle_timeout_s,
-    )
-    return make_client(
-        model=name,
-        base_url=settings.base_url,
-        api_key=settings.api_key,
-        api="responses" if settings.api == "responses" else "chat",
-        options=options,
-    )
-
-
-def unusable(settings: Settings) -> str:
-    """Say why no request could even be sent (no model, no key, no such script), or nothing."""
-    from agent.model.endpoint import Endpoint
-
-    try:
-        make_model(settings, settings.model)
-        if not settings.model.startswith(SCRIPT):
-            options = ModelOptions(headers=settings.headers)
-            key = settings.api_key
-            Endpoint(settings.base_url.strip(), settings.model, key, options).request_headers()
-    except ModelError as error:
-        return f"{error} {error.next_step}".strip()
-    return ""
 
 
 def _limits(settings: Settings) -> Limits:

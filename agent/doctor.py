@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.app import make_model, unusable
 from agent.configuration import isolation_of, read_settings
+from agent.configured_model import make_model, unusable
 from agent.errors import UserError
 from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest

@@ -124,6 +124,11 @@ def test_without_a_server_the_sdk_of_mcp_is_never_loaded(monkeypatch):
         assert "mcp" not in modules_of(RUN, "-p", "go", "--model", "m")
 
 
+def test_the_doctor_loads_no_chat():
+    code = PROBE + "import agent.doctor_command"
+    assert sorted(modules_of(code) & {"agent.app", "agent.chat", "agent.loop"}) == []
+
+
 def test_serving_tools_loads_no_screen():
     loaded = modules_of(RUN, "mcp", "serve", "--trust")
     assert "agent.serving.sdk" in loaded

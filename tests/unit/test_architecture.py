@@ -82,7 +82,7 @@ LAYERS = (
     ),
     ("agent.tool_use",),
     ("agent.ui",),
-    ("agent.configuration", "agent.project", "agent.team"),
+    ("agent.configuration", "agent.configured_model", "agent.project", "agent.team"),
     ("agent.mcp_by_hand", "agent.tool_registry"),
     ("agent.chat",),
     ("agent.mcp_chat", "agent.team_chat"),
