@@ -69,6 +69,18 @@ def test_what_counts_is_the_commit_and_not_the_working_tree(repository):
     assert sorted(read(repository.shared, second)) == ["more.json", "scan.json"]
 
 
+@pytest.mark.parametrize("entry", [".", "{directory}"])
+def test_a_git_that_the_checkout_brings_along_is_not_run(repository, monkeypatch, entry):
+    program = repository.shared / "git"
+    program.write_text(f"#!/bin/sh\ntouch {repository.root}/ran\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(repository.shared)
+    place = entry.format(directory=repository.shared)
+    monkeypatch.setenv("PATH", os.pathsep.join((place, os.environ["PATH"])))
+    assert list(read(repository.shared, repository.first)) == ["scan.json"]
+    assert not (repository.root / "ran").exists()
+
+
 def test_only_files_of_the_directory_itself_are_shared(repository):
     write_tools(repository.root, outside="echo outside")
     write_tools(repository.shared / "below", below="echo below")
