@@ -204,6 +204,8 @@ def describe(config: ServerConfig) -> list[str]:
     """Return lines that say what a server runs or where it is, without the values of secrets."""
     if config.url:
         lines = [f"  url: {visible(config.url)}"]
+        if config.login.client_id:
+            lines.append(f"  login: as {visible(config.login.client_id)}")
         names = ", ".join(map(visible, config.headers))
         return [*lines, f"  headers: {names}"] if names else lines
     lines = [f"  command: {visible(shlex.join(config.argv))}"]

@@ -22,7 +22,8 @@ from tools import storage
 from tools.definition import Scope
 from tools.engine.output import clean, visible
 from tools.formats.problems import shown_path
-from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
+from tools.sources.mcp.config import KEY, ServerConfig, read_servers
+from tools.sources.mcp.fields import VARIABLE_NAME, Variables
 from tools.sources.mcp.files import Configured
 from tools.sources.mcp.log import read_log
 from tools.yamltext import Document
@@ -31,6 +32,7 @@ _EPILOG = """\
 examples:
   opta mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
   opta mcp add github https://api.githubcopilot.com/mcp/ --header 'Authorization: Bearer ${TOKEN}'
+  opta mcp add slack https://mcp.slack.com/mcp --client-id 12.34 --client-secret-env SLACK_SECRET
   opta mcp get files --check
 """
 
@@ -39,7 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    commands = add_subcommands(parser, dest="action", metavar="ACTION", required=True)
+    parser.set_defaults(directory=None, trust=False, format="text")
+    commands = add_subcommands(parser, dest="action", metavar="ACTION")
 
     def command(name: str, help_: str) -> argparse.ArgumentParser:
         made = add_command(commands, name, help_)
@@ -87,6 +90,15 @@ def _configure_add(parser: argparse.ArgumentParser) -> None:
         "--header", action="append", default=[], metavar="'NAME: VALUE'",
         help="header for the address",
     )  # fmt: skip
+    login = parser.add_argument_group("login, where the server does not register opta by itself")
+    login.add_argument("--client-id", metavar="ID", help="what you registered opta as on its site")
+    login.add_argument(
+        "--client-secret-env", metavar="NAME", help="variable of your environment with the secret"
+    )
+    login.add_argument(
+        "--callback-port", type=int, metavar="PORT",
+        help="you registered http://localhost:PORT/callback to come back to",
+    )  # fmt: skip
     parser.add_argument("--timeout", type=int, metavar="MS", help="longest time of one call")
 
 
@@ -98,7 +110,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         "serve": _serve,
     }  # fmt: skip
     try:
-        return actions[arguments.action](arguments, root, out)
+        return actions[arguments.action or "list"](arguments, root, out)
     except (SettingsWriteError, storage.StorageError) as error:
         raise UserError(str(error)) from None
 
@@ -134,8 +146,10 @@ def _entry(arguments: argparse.Namespace) -> dict[str, Any]:
     is_url = first.startswith(("http://", "https://"))
     if is_url and (rest or arguments.env):
         raise UserError("an address takes no arguments and no --env", USAGE)
-    if not is_url and arguments.header:
-        raise UserError("--header goes with an address", USAGE)
+    login = _login_entry(arguments)
+    for flag, given in (("--header", arguments.header), ("a login", login)):
+        if given and not is_url:
+            raise UserError(f"{flag} goes with an address", USAGE)
     entry: dict[str, Any] = {"type": "http", "url": first} if is_url else {"command": first}
     if rest:
         entry["args"] = rest
@@ -143,9 +157,23 @@ def _entry(arguments: argparse.Namespace) -> dict[str, Any]:
         entry["env"] = _pairs(arguments.env, "=", "--env")
     if arguments.header:
         entry["headers"] = _pairs(arguments.header, ":", "--header")
+    if login:
+        entry["oauth"] = login
     if arguments.timeout is not None:
         entry["timeout"] = arguments.timeout
     return entry
+
+
+def _login_entry(arguments: argparse.Namespace) -> dict[str, Any]:
+    secret = arguments.client_secret_env
+    if secret is not None and not VARIABLE_NAME.fullmatch(secret):
+        raise UserError("--client-secret-env takes the name of a variable, not the secret", USAGE)
+    given = {
+        "clientId": arguments.client_id,
+        "clientSecret": secret and f"${{{secret}}}",
+        "callbackPort": arguments.callback_port,
+    }
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _pairs(given: list[str], mark: str, flag: str) -> dict[str, str]:
@@ -197,7 +225,9 @@ def _data(config: ServerConfig) -> dict[str, Any]:
         "name": config.name, "scope": config.scope.value, "place": config.place,
         "enabled": config.enabled, "command": config.command, "args": list(config.args),
         "cwd": config.cwd, "env": list(config.env), "url": config.url,
-        "headers": list(config.headers), "timeout": config.call_ms,
+        "headers": list(config.headers), "clientId": config.login.client_id,
+        "scopes": config.login.scopes, "callbackPort": config.login.callback_port,
+        "timeout": config.call_ms,
         "startupTimeout": config.start_ms,
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ MCP_CONFORMANCE_SCENARIO is about. A person who agrees to everything is before i
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import threading
@@ -18,7 +19,7 @@ from agent.ui.elicitation import answer_for_server
 from tests.support.mcp_session import Session, session
 from tools.definition import Scope
 from tools.sources.mcp import sdk
-from tools.sources.mcp.config import ServerConfig
+from tools.sources.mcp.config import LoginSettings, ServerConfig
 from tools.sources.mcp.login import log_in
 
 CALLS = {
@@ -56,7 +57,9 @@ async def use(s: Session, scenario: str) -> None:
 
 
 async def main() -> None:
-    config = ServerConfig("suite", Scope.USER, "the suite", url=sys.argv[1])
+    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    login = LoginSettings(given.get("client_id", ""), given.get("client_secret", ""))
+    config = ServerConfig("suite", Scope.USER, "the suite", url=sys.argv[1], login=login)
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     if scenario.startswith("auth/"):
         sdk.load()

@@ -1,7 +1,9 @@
 """An MCP server over streamable HTTP on loopback, by the SDK: `python mcp_http_server.py [login]`.
 
 It prints its port once it listens. With `login` it wants an OAuth login and is its own
-authorization server, which says yes to everybody; with `closed` too, no new program may ask it.
+authorization server, which says yes to everybody; with `closed` too, no new program may ask it, but
+one that follows as JSON (`{"client_id": …}`). With `post` it takes a secret in the form alone,
+with `telling` its errors hold it.
 """
 
 from __future__ import annotations
@@ -13,16 +15,18 @@ import time
 from typing import Any
 
 import uvicorn
+from mcp.server.auth import routes
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
     RefreshToken,
+    TokenError,
     construct_redirect_uri,
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 
 class Everybody:
@@ -57,6 +61,8 @@ class Everybody:
     async def exchange_authorization_code(
         self, client: Any, authorization_code: AuthorizationCode
     ) -> OAuthToken:
+        if "telling" in sys.argv:
+            raise TokenError("invalid_grant", f"no token with {client.client_secret}")
         del self.codes[authorization_code.code]
         token = secrets.token_urlsafe(32)
         self.tokens[token] = AccessToken(
@@ -78,12 +84,28 @@ class Everybody:
         self.tokens.pop(token.token, None)
 
 
+def _take_secrets_in_the_form_alone() -> None:
+    build = routes.build_metadata
+
+    def build_other(*arguments: Any, **settings: Any) -> OAuthMetadata:
+        metadata = build(*arguments, **settings)
+        metadata.token_endpoint_auth_methods_supported = ["client_secret_post"]
+        return metadata
+
+    routes.build_metadata = build_other
+
+
 def main() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {}
     everybody = Everybody()
+    for argument in filter(lambda argument: argument.startswith("{"), sys.argv):
+        client = OAuthClientInformationFull.model_validate_json(argument)
+        everybody.clients[client.client_id] = client
+    if "post" in sys.argv:
+        _take_secrets_in_the_form_alone()
     if "login" in sys.argv:
         auth = AuthSettings(
             issuer_url=address, resource_server_url=f"{address}/mcp",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tools.definition import Scope
-from tools.sources.mcp.config import Variables, read_servers
+from tools.sources.mcp.config import LoginSettings, read_servers
+from tools.sources.mcp.fields import Variables
 from tools.sources.mcp.files import read_configured
 from tools.yamltext import parse
 
@@ -48,6 +49,38 @@ def test_keys_as_other_programs_spell_them_and_what_only_they_know():
     assert problems == []
     config = servers["a"]
     assert (config.start_ms, config.enabled_tools, config.disabled_tools) == (7, ("a",), ("b",))
+
+
+def test_a_login_is_read_as_other_programs_write_it():
+    web = {"url": "https://x.example/mcp"}
+    servers, problems = read({
+        "a": {**web, "oauth": {"clientId": "i", "clientSecret": "${S}", "callbackPort": 3118,
+                               "scopes": "read write"}},
+        "b": {**web, "oauth": {"scope": ["read", "write"]}},
+        "c": {**web, "oauth": {"authServerMetadataUrl": "https://x.example/"}},
+        "d": {**web, "oauth": {"clientId": "i", "callbackPort": "3118"}},
+        "e": {**web, "oauth": True},
+    }, {"S": "canary"})  # fmt: skip
+    assert servers["a"].login == LoginSettings("i", "canary", "read write", 3118)
+    assert "canary" not in repr(servers["a"])
+    assert servers["b"].login == LoginSettings(scopes="read write")
+    assert [told.partition(": ")[2] for told in problems] == [
+        "$.mcpServers.c.oauth.authServerMetadataUrl: unknown key; ignored "
+        "(known: clientId, clientSecret, scopes, callbackPort)",
+        "$.mcpServers.d.oauth.callbackPort: must be a port: a whole number from 1 to 65535",
+        "$.mcpServers.e.oauth: must be a mapping of clientId, clientSecret, scopes, callbackPort",
+    ]
+
+
+@pytest.mark.parametrize(("secret", "warned"), [("canary", True), ("${S}", False)])
+def test_a_secret_in_a_projects_own_file_is_warned_of(secret, warned):
+    oauth = {"clientId": "i", "clientSecret": secret}
+    entry = {"url": "https://x.example/mcp", "oauth": oauth}
+    document = parse(json.dumps({"mcpServers": {"a": entry}}), FILE)
+    configs, problems = read_servers(document, Scope.LOCAL, "", Variables({"S": "canary"}))
+    assert configs[0].login.client_secret == "canary"
+    assert ["everybody who has this file" in str(told) for told in problems] == [True] * warned
+    assert "canary" not in "".join(map(str, problems))
 
 
 def test_variables_are_put_in_everywhere_once():

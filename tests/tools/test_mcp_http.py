@@ -7,10 +7,12 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -23,7 +25,7 @@ from tools import storage
 from tools.definition import Outcome, Scope
 from tools.permissions.rules import Verdict, parse_rule
 from tools.sources.mcp import sdk
-from tools.sources.mcp.config import ServerConfig
+from tools.sources.mcp.config import LoginSettings, ServerConfig
 from tools.sources.mcp.connection import State
 from tools.sources.mcp.login import LoginFailed, checked_url, log_in
 
@@ -147,27 +149,34 @@ urllib.request.urlopen(sys.argv[1]).read()
 """
 
 
-@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="the browser is xdg-open")
-def test_a_person_logs_in_once_with_the_browser(tmp_path, monkeypatch):
+@pytest.fixture
+def visited(tmp_path, monkeypatch) -> Path:
+    """A browser that follows where it is sent; the file gets the addresses it was opened with."""
+    if sys.platform in ("darwin", "win32"):
+        pytest.skip("the browser is xdg-open")
     record = tmp_path / "visited"
     browser = tmp_path / "bin" / "xdg-open"
     browser.parent.mkdir()
     browser.write_text(BROWSER.format(python=sys.executable, record=str(record)))
     browser.chmod(0o755)
     monkeypatch.setenv("PATH", f"{browser.parent}{os.pathsep}{os.environ['PATH']}")
+    return record
+
+
+def test_a_person_logs_in_once_with_the_browser(visited):
     with running("login") as url:
         assert opta("mcp", "add", "web", url).returncode == 0
         before = opta("mcp", "get", "web", "--check")
         assert before.returncode == 1
         assert "MCP server web needs a login: log in with: opta mcp login web" in before.stderr
-        assert not record.exists()
+        assert not visited.exists()
         login = subprocess.run(
             [*OPTA, "mcp", "login", "web"], capture_output=True, text=True, timeout=60
         )
         assert login.returncode == 0, login.stderr
         assert "Logged in to web. The login is kept in " in login.stdout
-        (visited,) = record.read_text().splitlines()
-        assert visited.startswith(url.removesuffix("/mcp") + "/authorize?")
+        (asked,) = visited.read_text().splitlines()
+        assert asked.startswith(url.removesuffix("/mcp") + "/authorize?")
         (kept,) = (storage.state_dir() / "mcp" / "logins").iterdir()
         assert kept.stat().st_mode & 0o777 == 0o600
         token = json.loads(kept.read_text())["tokens"]["access_token"]
@@ -185,9 +194,125 @@ async def test_where_no_new_program_may_log_in_it_says_what_to_do_instead(tmp_pa
         with pytest.raises(LoginFailed) as told:
             await log_in(at(url), visit)
     assert str(told.value) == (
-        "the server knows no opta and registers no new programs (HTTP 404). Make a token on its "
-        f"site and use that: opta mcp add web {url} --header 'Authorization: Bearer ${{TOKEN}}'"
+        "the server knows no opta and registers no new programs (HTTP 404). Register one on its "
+        f"site: opta mcp add web {url} --client-id ID --client-secret-env NAME; or make a token "
+        "there: --header 'Authorization: Bearer ${TOKEN}'"
     )
+
+
+SECRET = "canary-of-the-secret/+"
+
+
+def registered(redirect: str, **settings: str) -> str:
+    """What the server knows opta as, as an argument for it."""
+    return json.dumps({
+        "client_id": "opta of ours", "client_secret": SECRET, "redirect_uris": [redirect],
+        "token_endpoint_auth_method": "client_secret_basic", **settings,
+    })  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def test_a_program_registered_by_hand_logs_in_and_its_secret_stays_in_the_environment(
+    visited, tmp_path, monkeypatch
+):
+    port = free_port()
+    redirect = f"http://localhost:{port}/callback"
+    monkeypatch.setenv("OUR_SECRET", SECRET)
+    with running("login", "closed", registered(redirect)) as url:
+        added = opta("mcp", "add", "web", url, "--client-id", "opta of ours",
+                     "--client-secret-env", "OUR_SECRET", "--callback-port", str(port))  # fmt: skip
+        login = opta("mcp", "login", "web")
+        assert login.returncode == 0, login.stderr
+        (asked,) = visited.read_text().splitlines()
+        query = parse_qs(urlsplit(asked).query)
+        assert (query["client_id"], query["redirect_uri"]) == (["opta of ours"], [redirect])
+        after = opta("mcp", "get", "web", "--check")
+        assert "mcp_web_add  Add two numbers." in after.stdout
+        assert "  login: as opta of ours\n" in after.stdout
+    listed = opta("mcp", "list", "--format", "json")
+    assert opta("mcp").stdout == opta("mcp", "list").stdout != ""
+    assert url in opta("mcp").stdout
+    assert json.loads(listed.stdout)[0]["clientId"] == "opta of ours"
+    printed = [one.stdout + one.stderr for one in (added, login, after, listed)]
+    written = [path.read_bytes() for home in (storage.state_dir(), storage.config_dir())
+               for path in home.rglob("*") if path.is_file()]  # fmt: skip
+    assert b"${OUR_SECRET}" in b"".join(written)
+    assert SECRET not in "".join(printed)
+    assert SECRET.encode() not in b"".join(written)
+
+
+async def log_in_as(url: str, port: int = 0, **settings: str) -> str:
+    """Log in as the program that `registered` registers; return the address that was shown."""
+    shown: list[str] = []
+
+    def show(address: str) -> None:
+        shown.append(address)
+        visit(address)
+
+    given = {"client_id": "opta of ours", "client_secret": SECRET, **settings}
+    sdk.load()
+    await log_in(at(url, login=LoginSettings(callback_port=port, **given)), show)
+    return shown[0]
+
+
+async def test_a_secret_is_sent_in_the_form_to_a_server_that_takes_no_other():
+    port = free_port()
+    client = registered(
+        f"http://localhost:{port}/callback", token_endpoint_auth_method="client_secret_post"
+    )
+    with running("login", "closed", "post", client) as url:
+        await log_in_as(url, port)
+
+
+async def test_the_scopes_of_the_configuration_are_asked_for():
+    port = free_port()
+    client = registered(f"http://localhost:{port}/callback", scope="read write admin")
+    with running("login", "closed", client) as url:
+        asked = await log_in_as(url, port, scopes="read write")
+    assert parse_qs(urlsplit(asked).query)["scope"] == ["read write"]
+
+
+@pytest.mark.parametrize(
+    ("server", "secret", "said"),
+    [("plain", "another canary", "Invalid client_secret"), ("telling", SECRET, "no token with ")],
+)
+async def test_a_login_that_is_refused_says_why_without_the_secret(server, secret, said):
+    port = free_port()
+    client = registered(f"http://localhost:{port}/callback")
+    with running("login", "closed", server, client) as url, pytest.raises(LoginFailed) as told:
+        await log_in_as(url, port, client_secret=secret)
+    assert said in str(told.value)
+    assert secret not in str(told.value)
+
+
+async def test_a_port_to_come_back_to_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(LoginFailed, match=rf"port {port}, .*in use"):
+            await log_in_as("http://127.0.0.1:9/mcp", port)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--client-secret-env", "NAME"), "oauth.clientSecret: needs the clientId"),
+        (("--client-id", "a", "--client-secret-env", "s3cret!"), "takes the name of a variable"),
+        (("--client-id", "a", "--callback-port", "70000"), "oauth.callbackPort: must be a port"),
+    ],
+)
+def test_a_login_that_could_not_work_is_not_saved(wrong, said):
+    added = opta("mcp", "add", "web", "https://x.example/mcp", *wrong)
+    assert (added.returncode, said in added.stderr) == (2, True), added.stderr
+    assert "No MCP server is configured" in opta("mcp").stdout
+
+
+def test_a_program_has_no_login():
+    added = opta("mcp", "add", "--client-id", "a", "web", "--", "true")
+    assert (added.returncode, "goes with an address" in added.stderr) == (2, True)
 
 
 async def test_a_login_that_ends_during_a_chat_is_one_line_and_no_crash(tmp_path):

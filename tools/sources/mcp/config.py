@@ -1,15 +1,16 @@
 """What a file says of MCP servers: one `ServerConfig` per entry of `mcpServers`.
 
 The keys are those that other programs use for the same files, so that one `.mcp.json` serves all:
-`command`, `args`, `env`, `cwd` for a program; `url`, `headers` for an address; `type`, `timeout`,
-`startupTimeout` (both in ms), `enabled` or `disabled`, and which tools are used; `sandbox` is ours.
+`command`, `args`, `env`, `cwd` for a program; `url`, `headers`, `oauth` for an address; `type`,
+`timeout`, `startupTimeout` (both in ms), `enabled` or `disabled`, and which tools are used;
+`sandbox` is ours.
 `${NAME}` and `${NAME:-default}` in a value stand for a variable of the environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 from tools.definition import Scope, digest_of
 from tools.formats.problems import ToolProblem
 from tools.record import record
+from tools.sources.mcp.fields import FieldProblem, Fields, Variables
 from tools.yamltext import Document, json_path
 
 START_MS = 30_000
@@ -26,7 +28,6 @@ CALL_MS = 120_000
 KEY = "mcpServers"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _TYPES = {
     "stdio": "stdio",
     "local": "stdio",
@@ -44,13 +45,32 @@ _SPELLINGS = {
     "http_headers": "headers",
 }
 _OF_PROGRAMS = ("command", "args", "env", "cwd", "sandbox", "sandboxNetwork")
-_OF_ADDRESSES = ("url", "headers")
+_OF_ADDRESSES = ("url", "headers", "oauth")
 _KEYS = (
     "type", *_OF_PROGRAMS, *_OF_ADDRESSES, "timeout", "startupTimeout", "enabled", "disabled",
     "enabledTools", "disabledTools",
 )  # fmt: skip
 _PASSED_OVER = ("description", "alwaysAllow", "autoApprove", "trust", "note")
 """What others keep here: harmless, or a permission that only opta's own rules give."""
+
+
+_OF_LOGINS = ("clientId", "clientSecret", "scopes", "callbackPort")
+_LOGIN_SPELLINGS = {"scope": "scopes"}
+
+
+@record
+class LoginSettings:
+    """How opta logs in at a server that does not let it register by itself (RFC 6749, 2.2).
+
+    `client_id` and `client_secret` are what somebody registered opta as, `scopes` what to ask for
+    instead of what the server names, parted by spaces. With `callback_port` the browser comes back
+    to `http://localhost:PORT/callback`, else to any port of 127.0.0.1.
+    """
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scopes: str = ""
+    callback_port: int = 0
 
 
 @record
@@ -72,6 +92,7 @@ class ServerConfig:
     sandbox_network: bool = False
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    login: LoginSettings = LoginSettings()
     start_ms: int = START_MS
     call_ms: int = CALL_MS
     enabled: bool = True
@@ -107,25 +128,6 @@ def _matches(tool: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
-@record
-class Variables:
-    """The environment that `${NAME}` is looked up in.
-
-    `refused` tells which names a file may not use: a project does not get a provider's key (R26).
-    """
-
-    values: Mapping[str, str]
-    refused: Callable[[str], bool] = lambda name: False
-
-
-class _Problem(Exception):
-    """One entry cannot be used."""
-
-    def __init__(self, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.path, self.hint = path, hint
-
-
 def read_servers(
     document: Document, scope: Scope, shown: str, variables: Variables
 ) -> tuple[list[ServerConfig], list[ToolProblem]]:
@@ -138,21 +140,21 @@ def read_servers(
     if servers is None:
         return [], []
     if not isinstance(servers, dict):
-        return [], [_told(document, _Problem((KEY,), "must hold one entry per server"))]
+        return [], [_told(document, FieldProblem((KEY,), "must hold one entry per server"))]
     configs: list[ServerConfig] = []
     problems: list[ToolProblem] = []
     for name, entry in servers.items():
         place = f"{shown}:{document.position((KEY, name))[0]}"
-        reader = _Entry(name, entry, variables)
+        warnings: list[FieldProblem] = []
         try:
-            configs.append(reader.read(scope, place))
-        except _Problem as problem:
+            configs.append(_Entry(name, entry, variables, warnings).read(scope, place))
+        except FieldProblem as problem:
             problems.append(_told(document, problem))
-        problems += [_told(document, warning, warning=True) for warning in reader.warnings]
+        problems += [_told(document, warning, warning=True) for warning in warnings]
     return configs, problems
 
 
-def _told(document: Document, problem: _Problem, *, warning: bool = False) -> ToolProblem:
+def _told(document: Document, problem: FieldProblem, *, warning: bool = False) -> ToolProblem:
     line, column = document.position(problem.path)
     key = json_path(problem.path)
     return ToolProblem(
@@ -161,144 +163,113 @@ def _told(document: Document, problem: _Problem, *, warning: bool = False) -> To
 
 
 class _Entry:
-    """Reads one entry."""
+    """Reads one entry; what is odd about it, but does no harm, goes to `warnings`."""
 
-    def __init__(self, name: str, entry: Any, variables: Variables) -> None:
+    def __init__(
+        self, name: str, entry: Any, variables: Variables, warnings: list[FieldProblem]
+    ) -> None:
+        path = (KEY, name)
+        if not NAME.fullmatch(name):
+            raise FieldProblem(
+                path, f"{name!r} cannot name a server", "use letters, digits, - and _, at most 64"
+            )
+        if not isinstance(entry, dict):
+            raise FieldProblem(path, "must be a mapping with `command` or `url`")
         self._name = name
-        self._path = (KEY, name)
-        self._entry = entry
+        self._fields = Fields(path, entry, variables, _KEYS, _SPELLINGS, _PASSED_OVER)
         self._variables = variables
-        self.warnings: list[_Problem] = []
+        self._warnings = warnings
+        warnings += self._fields.warnings
 
     def read(self, scope: Scope, place: str) -> ServerConfig:
-        if not NAME.fullmatch(self._name):
-            raise _Problem(
-                self._path, f"{self._name!r} cannot name a server",
-                "use letters, digits, - and _, at most 64",
-            )  # fmt: skip
-        if not isinstance(self._entry, dict):
-            raise _Problem(self._path, "must be a mapping with `command` or `url`")
-        self._keys = {_SPELLINGS.get(key, key): key for key in self._entry}
-        self._check_keys()
+        fields = self._fields
         kind = self._kind()
         program = kind == "stdio"
         return ServerConfig(
             name=self._name,
             scope=scope,
             place=place,
-            command=self._text("command") if program else "",
-            args=self._texts("args") if program else (),
-            env=self._mapping("env") if program else {},
-            cwd=self._text("cwd") if program and "cwd" in self._keys else "",
-            sandbox=program and self._switch("sandbox", False),
-            sandbox_network=program and self._switch("sandboxNetwork", False),
+            command=fields.text("command") if program else "",
+            args=fields.texts("args") if program else (),
+            env=fields.mapping("env") if program else {},
+            cwd=fields.text("cwd") if program and "cwd" in fields else "",
+            sandbox=program and fields.switch("sandbox", False),
+            sandbox_network=program and fields.switch("sandboxNetwork", False),
             url="" if program else self._url(),
-            headers={} if program else self._mapping("headers"),
-            start_ms=self._milliseconds("startupTimeout", START_MS),
-            call_ms=self._milliseconds("timeout", CALL_MS),
-            enabled=self._switch("enabled", True) and not self._switch("disabled", False),
-            enabled_tools=self._texts("enabledTools"),
-            disabled_tools=self._texts("disabledTools"),
+            headers={} if program else fields.mapping("headers"),
+            login=LoginSettings() if program else self._login(scope),
+            start_ms=fields.milliseconds("startupTimeout", START_MS),
+            call_ms=fields.milliseconds("timeout", CALL_MS),
+            enabled=fields.switch("enabled", True) and not fields.switch("disabled", False),
+            enabled_tools=fields.texts("enabledTools"),
+            disabled_tools=fields.texts("disabledTools"),
         )
 
-    def _check_keys(self) -> None:
-        for key, written in self._keys.items():
-            if key in _PASSED_OVER:
-                continue
-            if key not in _KEYS:
-                hint = f"known: {', '.join(_KEYS)}"
-                self.warnings.append(_Problem((*self._path, written), "unknown key; ignored", hint))
-
     def _kind(self) -> str:
-        if "type" in self._keys:
-            written = self._value("type")
+        fields = self._fields
+        if "type" in fields:
+            written = fields.value("type")
             kind = _TYPES.get(written) if isinstance(written, str) else None
             if kind is None:
                 hint = "use stdio or http; most servers with sse answer http at the same address"
-                raise self._wrong("type", f"{written!r} is not a kind of server", hint)
+                raise fields.wrong("type", f"{written!r} is not a kind of server", hint)
         else:
-            kind = "http" if "url" in self._keys else "stdio"
+            kind = "http" if "url" in fields else "stdio"
         wanted, others = ("command", _OF_ADDRESSES) if kind == "stdio" else ("url", _OF_PROGRAMS)
-        if wanted not in self._keys:
-            raise _Problem(self._path, f"'{wanted}' is missing", "a server has a command or a url")
+        if wanted not in fields:
+            hint = "a server has a command or a url"
+            raise FieldProblem(fields.path, f"'{wanted}' is missing", hint)
         for key in others:
-            if key in self._keys:
-                self.warnings.append(self._wrong(key, f"ignored: the server is of type {kind}"))
+            if key in fields:
+                self._warnings.append(fields.wrong(key, f"ignored: the server is of type {kind}"))
         return kind
 
-    def _value(self, key: str) -> Any:
-        return self._entry[self._keys[key]]
-
-    def _wrong(self, key: str, message: str, hint: str = "") -> _Problem:
-        return _Problem((*self._path, self._keys[key]), message, hint)
-
-    def _text(self, key: str) -> str:
-        value = self._value(key)
-        if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, "must be a text that is not empty")
-        return self._expanded(value, (*self._path, self._keys[key]))
-
-    def _texts(self, key: str) -> tuple[str, ...]:
-        if key not in self._keys:
-            return ()
-        value = self._value(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(key, "must be a list of texts")
-        base = (*self._path, self._keys[key])
-        return tuple(self._expanded(item, (*base, n)) for n, item in enumerate(value))
-
-    def _mapping(self, key: str) -> dict[str, str]:
-        if key not in self._keys:
-            return {}
-        value = self._value(key)
-        base = (*self._path, self._keys[key])
-        if not isinstance(value, dict):
-            raise self._wrong(key, "must be a mapping of names to texts")
-        read: dict[str, str] = {}
-        for name, item in value.items():
-            if isinstance(item, bool) or not isinstance(item, str | int | float):
-                raise _Problem((*base, name), "must be a text")
-            read[name] = self._expanded(str(item), (*base, name))
-        return read
-
     def _url(self) -> str:
-        url = self._text("url")
+        url = self._fields.text("url")
         try:
             parts = urlsplit(url)
             usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             usable = False
         if not usable or not url.isprintable() or " " in url:
-            raise self._wrong("url", "must be an http:// or https:// address")
+            raise self._fields.wrong("url", "must be an http:// or https:// address")
         return url
 
-    def _milliseconds(self, key: str, default: int) -> int:
-        if key not in self._keys:
-            return default
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self._wrong(key, "must be a whole number of milliseconds above 0")
-        return value
+    def _login(self, scope: Scope) -> LoginSettings:
+        if "oauth" not in self._fields:
+            return LoginSettings()
+        entry = self._fields.value("oauth")
+        if not isinstance(entry, dict):
+            raise self._fields.wrong("oauth", f"must be a mapping of {', '.join(_OF_LOGINS)}")
+        fields = Fields(
+            self._fields.path_of("oauth"), entry, self._variables, _OF_LOGINS, _LOGIN_SPELLINGS
+        )
+        self._warnings += fields.warnings
+        if "clientSecret" in fields and "clientId" not in fields:
+            raise fields.wrong("clientSecret", "needs the clientId that it belongs to")
+        if scope is Scope.LOCAL and "${" not in str(entry.get("clientSecret", "${")):
+            told = "everybody who has this file can read it"
+            hint = "write ${NAME}, and set that variable"
+            self._warnings.append(fields.wrong("clientSecret", told, hint))
+        return LoginSettings(
+            client_id=fields.text("clientId") if "clientId" in fields else "",
+            client_secret=fields.text("clientSecret") if "clientSecret" in fields else "",
+            scopes=_scopes(fields),
+            callback_port=_port(fields),
+        )
 
-    def _switch(self, key: str, default: bool) -> bool:
-        if key not in self._keys:
-            return default
-        value = self._value(key)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "must be true or false")
-        return value
 
-    def _expanded(self, text: str, path: tuple[str | int, ...]) -> str:
-        def value(found: re.Match[str]) -> str:
-            name, default = found[1], found[2]
-            if self._variables.refused(name):
-                raise _Problem(path, f"a project's server does not get the variable {name}")
-            if name in self._variables.values:
-                return self._variables.values[name]
-            if default is None:
-                raise _Problem(
-                    path, f"the variable {name} is not set", f"set it, or write ${{{name}:-…}}"
-                )
-            return default
+def _scopes(fields: Fields) -> str:
+    if "scopes" not in fields:
+        return ""
+    listed = isinstance(fields.value("scopes"), list)
+    return " ".join(fields.texts("scopes") if listed else fields.text("scopes").split())
 
-        return _VARIABLE.sub(value, text)
+
+def _port(fields: Fields) -> int:
+    if "callbackPort" not in fields:
+        return 0
+    port = fields.value("callbackPort")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 1 << 16:
+        raise fields.wrong("callbackPort", "must be a port: a whole number from 1 to 65535")
+    return port

@@ -19,7 +19,8 @@ from tools.engine.environment import is_secret
 from tools.formats.problems import ToolProblem, shown_path
 from tools.permissions.trust import ProjectFileError, read_project_file
 from tools.record import record
-from tools.sources.mcp.config import KEY, ServerConfig, Variables, read_servers
+from tools.sources.mcp.config import KEY, ServerConfig, read_servers
+from tools.sources.mcp.fields import Variables
 from tools.yamltext import DocumentError, parse
 
 PROJECT_FILES = (".opta/config.yml", ".mcp.json")

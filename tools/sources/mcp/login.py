@@ -10,10 +10,12 @@ import re
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from tools import storage
 from tools.connecting import http_client
+from tools.definition import digest_of
+from tools.engine.masking import Masker
 from tools.sources.credentials import Credentials
 from tools.sources.mcp.config import ServerConfig
 
@@ -40,7 +42,10 @@ class TokenStore:
     """Keeps what belongs to the login at one server; the form the SDK asks for."""
 
     def __init__(self, config: ServerConfig) -> None:
-        identity = config.identity[:32]
+        self._login = config.login
+        # What one program was given is of no use to another.
+        program = self._login.client_id
+        identity = (digest_of([config.identity, program]) if program else config.identity)[:32]
         path = storage.state_dir() / "mcp" / "logins" / f"{identity}.json"
         self._credentials = Credentials(_SERVICE, identity, path)
 
@@ -55,9 +60,13 @@ class TokenStore:
         self._write("tokens", tokens)
 
     async def get_client_info(self) -> Any:
-        """Return what opta is registered as at the server, or None."""
+        """Return what opta is registered as at the server, by hand or by itself, or None."""
         from mcp.shared.auth import OAuthClientInformationFull
 
+        if self._login.client_id:
+            return OAuthClientInformationFull(
+                client_id=self._login.client_id, client_secret=self._login.client_secret or None
+            )
         return self._read("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: Any) -> None:
@@ -134,11 +143,13 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
     from tools.sources.mcp import sdk
 
     answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
-    server = await asyncio.start_server(_answer_into(answered), "127.0.0.1", 0)
+    server = await _listen(config.login.callback_port, answered)
     port = server.sockets[0].getsockname()[1]
+    host = "localhost" if config.login.callback_port else "127.0.0.1"
 
     async def show(url: str) -> None:
-        open_browser(checked_url(url))
+        _authenticate_as_wanted(provider)
+        open_browser(with_scopes(checked_url(url), config.login.scopes))
 
     async def take() -> Any:
         from mcp.client.auth import AuthorizationCodeResult
@@ -152,7 +163,7 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
 
     # Registered anew: the address to come back to has another port each time.
     TokenStore(config).forget()
-    provider = _provider(config, f"http://127.0.0.1:{port}/callback", show, take)
+    provider = _provider(config, f"http://{host}:{port}/callback", show, take)
     try:
         async with asyncio.timeout(LOGIN_S):
             headers = dict(config.headers)
@@ -169,15 +180,48 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
         server.close()
 
 
+async def _listen(port: int, answered: asyncio.Future[dict[str, str]]) -> asyncio.Server:
+    try:
+        return await asyncio.start_server(_answer_into(answered), "127.0.0.1", port)
+    except OSError as error:
+        raise LoginFailed(
+            f"port {port}, where the browser is to come back to (callbackPort), cannot be used: "
+            f"{error.strerror}"
+        ) from None
+
+
+def _authenticate_as_wanted(provider: Any) -> None:
+    """Let a program with a secret send it as the server wants, once that is known.
+
+    A server that does not say so takes HTTP Basic (RFC 8414, 2).
+    """
+    metadata, program = provider.context.oauth_metadata, provider.context.client_info
+    if program.client_secret and program.token_endpoint_auth_method is None:
+        methods = (metadata and metadata.token_endpoint_auth_methods_supported) or ()
+        only_post = "client_secret_post" in methods and "client_secret_basic" not in methods
+        method = "client_secret_post" if only_post else "client_secret_basic"
+        program.token_endpoint_auth_method = method
+
+
+def with_scopes(url: str, scopes: str) -> str:
+    """Return the address to log in at, asking for `scopes` (parted by spaces) if there are any."""
+    if not scopes:
+        return url
+    parts = urlsplit(url)
+    asked = dict(parse_qsl(parts.query)) | {"scope": scopes}
+    return parts._replace(query=urlencode(asked)).geturl()
+
+
 def _why_not(config: ServerConfig, reason: str) -> str:
     """Return why there is no login; the page that a server sent with its refusal says nothing."""
+    reason = Masker(filter(None, [config.login.client_secret])).text(reason)
     refused = re.match(r"Registration failed: (\d+)", reason)
     if refused is None:
         return reason
     return (
-        f"the server knows no opta and registers no new programs (HTTP {refused[1]}). Make a token "
-        f"on its site and use that: opta mcp add {config.name} {config.url} --header "
-        "'Authorization: Bearer ${TOKEN}'"
+        f"the server knows no opta and registers no new programs (HTTP {refused[1]}). Register one "
+        f"on its site: opta mcp add {config.name} {config.url} --client-id ID --client-secret-env "
+        "NAME; or make a token there: --header 'Authorization: Bearer ${TOKEN}'"
     )
 
 
