@@ -27,6 +27,11 @@ except ImportError:  # Windows
 SCRATCH_KEPT_S = 7 * 24 * 3600
 """How long full outputs of commands are kept, in seconds."""
 
+KEPT_FILES = 256
+"""How many files of one kind are kept for programs that opta starts."""
+
+_USE_NOTED_S = 24 * 3600
+
 _OPEN_FLAGS = sum(
     getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")
 )
@@ -159,13 +164,25 @@ def private_file(path: Path) -> Path:
 def kept_file(name: str, text: str) -> Path:
     """Return a file of opta's own that holds exactly `text`, for programs that opta starts.
 
+    Beside a new one stay those that were used last: `KEPT_FILES` in one directory.
     Raises StorageError.
     """
     path = state_dir() / "kept" / name
     data = text.encode()
     if read_private(path) != data:
         write_private(path, data)
+        _keep_newest(path.parent)
+    elif path.stat().st_mtime < time.time() - _USE_NOTED_S:
+        os.utime(path)
     return path
+
+
+def _keep_newest(directory: Path) -> None:
+    with suppress(OSError):
+        found = [entry for entry in os.scandir(directory) if entry.is_file(follow_symlinks=False)]
+        found.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime, reverse=True)
+        for entry in found[KEPT_FILES:]:
+            Path(entry).unlink()
 
 
 class AppendFile:

@@ -24,6 +24,9 @@ SERVERS = {
 OPENCODE = {"opencode-linux-x64-baseline": "1.18.33", "@opencode-ai/plugin": "1.18.33"}
 """opencode's program for any x64 processor, and what its custom tools import."""
 
+BUN = {"@oven/bun-linux-x64-baseline": "1.4.5"}
+"""bun's program for any x64 processor."""
+
 VITEST = {"vitest": "3.2.4", "@vitest/coverage-v8": "3.2.4", "yarn": "1.22.22"}
 """The last major version of vitest that runs on Node 18."""
 

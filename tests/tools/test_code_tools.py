@@ -70,6 +70,31 @@ async def test_the_function_is_found_however_it_is_written(project, runtime, cod
     assert (await project.call("t", a="x")).text == "got x"
 
 
+@pytest.mark.row("E51")
+@pytest.mark.parametrize(
+    ("imported", "exported"),
+    [
+        ('const { join } = require("path") as { join: (...parts: string[]) => string };',
+         "module.exports = { execute };"),
+        ('const { join } = require("node:path");', "exports.execute = execute;"),
+        ('import { join } from "node:path";', "export { execute };"),
+    ],
+)  # fmt: skip
+async def test_typescript_is_run_whether_it_is_a_module_or_common_js(project, imported, exported):
+    project.code(
+        "t",
+        f"""
+        {imported}
+        type Args = {{ a: string }};
+        enum Part {{ First = "x" }}
+        const execute = async (args: Args): Promise<string> => join(Part.First, args.a!);
+        {exported}
+        """,
+        properties={"a": {"type": "string"}},
+    )
+    assert (await project.call("t", a="y")).text == "x/y"
+
+
 @pytest.mark.row("E12", "E57")
 @BOTH
 @pytest.mark.parametrize(

@@ -163,6 +163,20 @@ def test_scratch_files_are_private_unpredictable_and_deleted_when_old() -> None:
     assert second.exists()
 
 
+def test_of_kept_files_the_ones_used_last_stay() -> None:
+    for number in range(storage.KEPT_FILES):
+        made = storage.kept_file(f"code/{number}", "text")
+        long_ago = time.time() - 100 * 24 * 3600 + number
+        os.utime(made, (long_ago, long_ago))
+    used = storage.kept_file("code/0", "text")
+    new = storage.kept_file("code/new", "text")
+    other = storage.kept_file("other", "text")
+    assert {path.name for path in new.parent.iterdir()} == {
+        "new", "0", *(str(number) for number in range(2, storage.KEPT_FILES))
+    }  # fmt: skip
+    assert all(path.read_text() == "text" for path in (used, new, other))
+
+
 def test_appending_keeps_what_is_there_and_ends_a_cut_line() -> None:
     path = storage.state_dir() / "log"
     for text in (b"one\n", b"two, cu"):

@@ -60,7 +60,7 @@ async function run({ program, args, context }) {
   } catch (error) {
     // A place in the code that does not parse is told by node only where nobody catches it.
     if (error instanceof SyntaxError && !String(error.stack).includes(program)) throw error;
-    return { type: "threw", message: described(error), trace: String(error?.stack ?? "") };
+    return { type: "threw", message: described(error), trace: traced(error) };
   }
   try {
     return { type: "returned", json: JSON.stringify(value) ?? null };
@@ -72,6 +72,12 @@ async function run({ program, args, context }) {
 function described(error) {
   if (!(error instanceof Error)) return typeof error === "string" ? error : String(error);
   return error.message.startsWith(`${error.name}: `) ? error.message : `${error.name}: ${error.message}`;
+}
+
+function traced(error) {
+  // Where code does not parse, bun says so beside the message.
+  const { file, line } = error?.position ?? {};
+  return file ? `${file}:${line}` : String(error?.stack ?? "");
 }
 
 process.on("disconnect", () => process.exit(1));
