@@ -128,7 +128,7 @@ def _isolation(found: Diagnosis, root: Path, settings: Settings) -> None:
 
 def _programs(language: str, path: str, root: Path, sandbox: str) -> JsonObject:
     """Say what runs code tools in a language here, and what keeps them in."""
-    reason = runtimes.missing(language, path)
+    reason = runtimes.missing(language, path, root)
     usable = [] if reason else runtimes.find(language, path, root)
     runtime = runtimes.walled(usable, sandbox=bool(sandbox))
     if runtime is None:

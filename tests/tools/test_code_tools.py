@@ -10,6 +10,7 @@ import pytest
 from tests.support.code_tools import CodeProject
 from tests.support.tool_files import EXAMPLES
 from tools import storage
+from tools.code import runtimes
 from tools.definition import Outcome
 from tools.events import CallOutput
 from tools.permissions.question import Choice
@@ -312,3 +313,16 @@ def test_a_runtime_in_the_project_is_not_taken(tmp_path, tmp_path_factory, monke
     found = runtimes.find("typescript", path, tmp_path)
     assert [one for one in found if one.program == program] == []
     assert runtimes.find("typescript", path)[0].program == program
+
+
+def test_r10_no_program_of_the_project_is_asked_for_its_version(tmp_path, monkeypatch):
+    for name in ("deno", "bun", "node"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho v24.0.0\n")
+        program.chmod(0o755)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "none"))
+    why = runtimes.missing("typescript", str(tmp_path / "bin"), tmp_path)
+    assert why.startswith("there is no runtime for typescript; install deno")
+    assert not (tmp_path / "ran").exists()
+    assert runtimes.missing("typescript", str(tmp_path / "bin"), tmp_path / "elsewhere") == ""

@@ -95,33 +95,32 @@ async def test_server_filesystem_reads_in_its_directory_and_nowhere_else(modules
         assert "Access denied" in result.text
 
 
-NOT_PASSED = """\
-client:
-  # The suite's servers name another issuer than that of their address: refused (RFC 8414, 3.3).
-  - auth/metadata-var2
-  - auth/metadata-var3
-  # opta has no web page to describe itself with; it registers instead.
-  - auth/basic-cimd
-  # More rights in the middle of a call: opta says that a login is needed.
-  - auth/scope-step-up
-  # Logins without a person: there is no setting for them.
-  - auth/client-credentials-jwt
-  - auth/client-credentials-basic
-"""
+NOT_PASSED = {
+    # The suite's servers name another issuer than that of their address: refused (RFC 8414, 3.3).
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    # More rights in the middle of a call: opta says that a login is needed.
+    "auth/scope-step-up",
+    # Logins without a person: there is no setting for them.
+    "auth/client-credentials-jwt",
+    "auth/client-credentials-basic",
+}
+_VERDICT = re.compile(r"^[✓✗] (\S+): (\d+) passed, (\d+) failed", re.MULTILINE)
 
 
 def test_the_conformance_suite_is_content_with_the_client(modules, tmp_path):
-    """All its scenarios; those of NOT_PASSED must fail, every other one must pass."""
-    (tmp_path / "not-passed.yml").write_text(NOT_PASSED)
+    """All its scenarios; those of NOT_PASSED must fail, every other one must pass.
+
+    Its warnings do not count: one is about opta registering instead of describing itself on a web
+    page, another comes where a busy machine keeps opta from being back in time.
+    """
     done = subprocess.run(
         ["node", str(modules / ".bin" / "conformance"), "client", "--suite", "all",
-         "--expected-failures", "not-passed.yml", "--timeout", "100000",
-         "--command", f"{sys.executable} {CLIENT}"],
+         "--timeout", "100000", "--command", f"{sys.executable} {CLIENT}"],
         capture_output=True, text=True, timeout=200, cwd=tmp_path, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     report = done.stdout + done.stderr
-    assert done.returncode == 0, report[-3000:]
-    passed = re.findall(r"^✓ (\S+): [1-9]\d* passed", report, re.MULTILINE)
-    assert len(passed) == 17, report[-3000:]
-    assert {"initialize", "tools_call", "sse-retry", "auth/metadata-default"} < set(passed)
+    verdicts = {name: int(failed) for name, _, failed in _VERDICT.findall(report)}
+    assert len(verdicts) == 23, report[-3000:]
+    assert {name for name, failed in verdicts.items() if failed} == NOT_PASSED, report[-3000:]

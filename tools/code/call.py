@@ -98,9 +98,10 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
     action, isolation = call.tool.action, services.isolation
     assert isinstance(action, CodeAction)
     path = services.child_env.get("PATH", os.defpath)
-    found = runtimes.find(action.runtime, path, services.workspace.root)
+    root = services.workspace.root
+    found = runtimes.find(action.runtime, path, root)
     if not found:
-        why = runtimes.missing(action.runtime, path) or "what there is belongs to the project"
+        why = runtimes.missing(action.runtime, path, root)
         raise ToolError(f"The tool {call.tool.name} cannot run: {why}. Nothing was done.")
     sandbox = isolation.sandbox() if isolation is not None else None
     runtime = runtimes.walled(found, sandbox=sandbox is not None) or found[0]

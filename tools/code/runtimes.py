@@ -105,13 +105,16 @@ def walled(found: Sequence[Runtime], *, sandbox: bool) -> Runtime | None:
     return next((one for one in found if one.has_walls or sandbox), None)
 
 
-def missing(language: str, path: str) -> str:
-    """Return why nothing runs `language` here and what to do; empty where something does."""
+def missing(language: str, path: str, root: Path) -> str:
+    """Return why nothing runs `language` here and what to do; empty where something does.
+
+    Nothing is taken from `root`, and nothing there is asked for its version (R10).
+    """
     if os.name != "posix":
         return "programs of tools run on Linux and macOS only"
-    if next(_found(language, path, None), None) is not None:
+    if next(_found(language, path, root), None) is not None:
         return ""
-    node = _program("node", path, None)
+    node = _program("node", path, root)
     why = f"there is no runtime for {language}"
     if language == "typescript" and node is not None:
         shown = ".".join(map(str, _version(node)))

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 from tools.actions import Argv, CodeAction, Command, PlanAction, PlatformCommands, Shell
@@ -112,7 +113,8 @@ def checked_runtime(definition: ToolDefinition) -> ToolDefinition:
     from tools.code import runtimes
 
     path = os.environ.get("PATH", os.defpath)
-    return replace(definition, unavailable=runtimes.missing(definition.action.runtime, path))
+    missing = runtimes.missing(definition.action.runtime, path, Path.cwd())
+    return replace(definition, unavailable=missing)
 
 
 def _expressions(action: PlanAction) -> Iterator[_Found]:
