@@ -11,7 +11,9 @@ import pytest
 
 from tests.support import npm
 from tests.support.code_tools import CodeProject
+from tools.actions import CodeAction
 from tools.code import runtimes
+from tools.code.syntax import fault
 from tools.definition import Outcome
 
 pytestmark = [
@@ -85,6 +87,25 @@ async def test_code_that_does_not_parse_in_bun_is_told_with_its_line(project):
     result = await project.call("t")
     assert result.outcome is Outcome.ERROR
     assert result.text.startswith(f".mimir/tools/t.yml:{line}: "), result.text
+
+
+@pytest.mark.parametrize(
+    ("runtime", "code", "line"),
+    [
+        ("typescript", "enum A { B }\nexport const execute = () => {\n  return 1 +;\n};\n", 3),
+        ("typescript", "module.exports = () => {\n", 1),
+        ("node", "const a: string = 1;\nexports.execute = () => a;\n", 1),
+        ("typescript", "enum A { B }\nexports.execute = (): A => A.B;\nthrow A;\n", None),
+        ("node", "export const execute = () => 1;\nprocess.exit(1);\n", None),
+    ],
+)
+def test_bun_finds_code_that_does_not_parse(project, monkeypatch, runtime, code, line):
+    (project.root / "bunfig.toml").write_text('preload = ["./evil.js"]\n')
+    (project.root / "evil.js").write_text('require("fs").writeFileSync("made", "");\n')
+    monkeypatch.chdir(project.root)
+    found = fault(CodeAction(runtime, code), project.root)
+    assert (found and found.line) == line, found
+    assert not (project.root / "made").exists()
 
 
 async def test_a_program_in_bun_reaches_no_file_no_program_and_not_the_network(project):

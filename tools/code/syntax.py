@@ -18,6 +18,13 @@ from tools.record import record
 _TIMEOUT_S = 20
 _PLACE = re.compile(r"(?:_stdin\.\w+|\[stdin\]):(\d+)")
 _MESSAGE = re.compile(r"SyntaxError: (.*)")
+_BUN_PARSES = """
+try { new Bun.Transpiler({ loader: "%s" }).scan(await Bun.stdin.text()); } catch (error) {
+  const { message, position } = error.errors?.[0] ?? error;
+  console.error(`SyntaxError: ${message}\\n[stdin]:${position?.line}`);
+  process.exit(1);
+}
+"""
 
 
 @record
@@ -59,6 +66,9 @@ def _parser(runtime: Runtime, language: str) -> tuple[str, ...] | None:
     if runtime.name == "deno":
         extension = "mts" if language == "typescript" else "mjs"
         return (program, "fmt", "--quiet", "--no-config", "--ext", extension, "-")
+    if runtime.name == "bun":
+        script = _BUN_PARSES % ("ts" if language == "typescript" else "js")
+        return (program, "--no-install", "-e", script)
     if runtime.name == "node" and language == "node":
         return (program, "--check", "--input-type=module", "-")
     return None
@@ -70,6 +80,8 @@ def _told(command: Sequence[str], code: str) -> Fault | None:
         done = subprocess.run(
             command, input=module_text(code), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False, env=environment,
+            # bun obeys settings where it is started, and those of a project name code (R10).
+            cwd=Path(__file__).parent,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
