@@ -14,7 +14,9 @@ from tests.support.code_tools import CodeProject
 from tools.actions import CodeAction
 from tools.code import runtimes
 from tools.code.syntax import fault
+from tools.confinement import Backend, IsolationSettings
 from tools.definition import Outcome
+from tools.engine.isolation.proof import prove
 
 pytestmark = [
     npm.needs_npm,
@@ -25,17 +27,18 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def project(tmp_path, tmp_path_factory, monkeypatch):
-    """A project where bun is the only runtime for TypeScript and JavaScript."""
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def project(request, tmp_path, tmp_path_factory, monkeypatch):
+    """A project where bun is the only runtime for TypeScript and JavaScript, in a sandbox."""
+    proof = prove(Backend(request.param), os.environ["PATH"])
+    if not proof.available:
+        pytest.skip(f"{request.param} does not work on this machine: {proof.reason}")
     package = npm.installed(tmp_path_factory, npm.BUN) / next(iter(npm.BUN))
     path = f"{package / 'bin'}{os.pathsep}{tmp_path / 'none'}"
     monkeypatch.setattr("sys.prefix", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", f"{path}:/bin")
     assert [one.name for one in runtimes.find("typescript", path)] == ["bun"]
-    made = CodeProject(tmp_path)
-    if made.executor._services.isolation.sandbox() is None:
-        pytest.skip("no sandbox works on this machine, and bun has none of its own")
+    made = CodeProject(tmp_path, IsolationSettings(backend=request.param))
     made.path(path)
     return made
 
