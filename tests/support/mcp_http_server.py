@@ -3,7 +3,8 @@
 It prints its port once it listens. With `login` it wants an OAuth login and is its own
 authorization server, which says yes to everybody; with `closed` too, no new program may ask it, but
 one that follows as JSON (`{"client_id": …}`). With `post` it takes a secret in the form alone,
-with `telling` its errors hold it.
+with `telling` its errors hold it. With `tenant` the authorization server has a path of its own, and
+the token of a login is good for one request; it can be renewed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Everybody:
         self.clients: dict[str, OAuthClientInformationFull] = {}
         self.codes: dict[str, AuthorizationCode] = {}
         self.tokens: dict[str, AccessToken] = {}
+        self.good_once: set[str] = set()
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -64,20 +66,31 @@ class Everybody:
         if "telling" in sys.argv:
             raise TokenError("invalid_grant", f"no token with {client.client_secret}")
         del self.codes[authorization_code.code]
+        if "tenant" not in sys.argv:
+            return self._token(client, authorization_code.resource)
+        token = self._token(client, authorization_code.resource, lasts=0)
+        self.good_once.add(token.access_token)
+        return token
+
+    def _token(self, client: Any, resource: str | None, lasts: int = 3600) -> OAuthToken:
         token = secrets.token_urlsafe(32)
         self.tokens[token] = AccessToken(
             token=token, client_id=str(client.client_id), scopes=[],
-            expires_at=int(time.time()) + 3600, resource=authorization_code.resource,
+            expires_at=int(time.time()) + 3600, resource=resource,
         )  # fmt: skip
-        return OAuthToken(access_token=token, expires_in=3600)
+        return OAuthToken(access_token=token, expires_in=lasts, refresh_token="again")
 
     async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
-        return None
+        return RefreshToken(token=refresh_token, client_id=str(client.client_id), scopes=[])
 
-    async def exchange_refresh_token(self, client: Any, refresh_token: Any, scopes: Any) -> Any:
-        raise NotImplementedError
+    async def exchange_refresh_token(
+        self, client: Any, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        return self._token(client, None)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
+        if token in self.good_once:
+            return self.tokens.pop(token, None)
         return self.tokens.get(token)
 
     async def revoke_token(self, token: Any) -> None:
@@ -95,11 +108,25 @@ def _take_secrets_in_the_form_alone() -> None:
     routes.build_metadata = build_other
 
 
+def _under(path: str, application: Any) -> Any:
+    """The application where its authorization server is below `path` alone."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        asked = scope.get("path", "")
+        scope["path"] = asked.replace(path, "", 1) if path in asked else asked
+        if asked in ("/token", "/authorize"):
+            scope["path"] = "/nothing"
+        await application(scope, receive, send)
+
+    return serve
+
+
 def main() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
     settings: dict[str, Any] = {}
+    tenant = "/tenant" if "tenant" in sys.argv else ""
     everybody = Everybody()
     for argument in filter(lambda argument: argument.startswith("{"), sys.argv):
         client = OAuthClientInformationFull.model_validate_json(argument)
@@ -108,7 +135,7 @@ def main() -> None:
         _take_secrets_in_the_form_alone()
     if "login" in sys.argv:
         auth = AuthSettings(
-            issuer_url=address, resource_server_url=f"{address}/mcp",
+            issuer_url=f"{address}{tenant}", resource_server_url=f"{address}/mcp",
             client_registration_options=ClientRegistrationOptions(enabled="closed" not in sys.argv),
             validate_token_resource=False,
         )  # fmt: skip
@@ -131,7 +158,10 @@ def main() -> None:
         """Forget every login."""
         everybody.tokens.clear()
 
-    config = uvicorn.Config(server.streamable_http_app(), log_level="warning")
+    application = server.streamable_http_app()
+    if tenant:
+        application = _under(tenant, application)
+    config = uvicorn.Config(application, log_level="warning")
     print(port, flush=True)
     uvicorn.Server(config).run(sockets=[listening])
 

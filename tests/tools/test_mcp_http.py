@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -212,8 +213,11 @@ def registered(redirect: str, **settings: str) -> str:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    """A port that nobody listens on, of those that no outgoing connection is given meanwhile."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def test_a_program_registered_by_hand_logs_in_and_its_secret_stays_in_the_environment(
@@ -231,7 +235,7 @@ def test_a_program_registered_by_hand_logs_in_and_its_secret_stays_in_the_enviro
         query = parse_qs(urlsplit(asked).query)
         assert (query["client_id"], query["redirect_uri"]) == (["opta of ours"], [redirect])
         after = opta("mcp", "get", "web", "--check")
-        assert "mcp_web_add  Add two numbers." in after.stdout
+        assert "mcp_web_add  Add two numbers." in after.stdout, after.stderr
         assert "  login: as opta of ours\n" in after.stdout
     listed = opta("mcp", "list", "--format", "json")
     assert opta("mcp").stdout == opta("mcp", "list").stdout != ""
@@ -287,6 +291,21 @@ async def test_a_login_that_is_refused_says_why_without_the_secret(server, secre
         await log_in_as(url, port, client_secret=secret)
     assert said in str(told.value)
     assert secret not in str(told.value)
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_login_that_ran_out_is_renewed_without_the_person(tmp_path, by_hand):
+    port = free_port()
+    client = registered(f"http://localhost:{port}/callback")
+    login = LoginSettings("opta of ours", SECRET, callback_port=port if by_hand else 0)
+    with running("login", "tenant", client) as url:
+        config = at(url, login=login if by_hand else LoginSettings())
+        sdk.load()
+        await log_in(config, visit)
+        for _ in range(2):
+            async with session(tmp_path, config) as s:
+                assert s.told == []
+                assert await s.text("mcp_web_add", a=1, b=2) == "3"
 
 
 async def test_a_port_to_come_back_to_that_is_taken_is_named():

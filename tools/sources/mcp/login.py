@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from typing import Any
@@ -57,7 +58,27 @@ class TokenStore:
 
     async def set_tokens(self, tokens: Any) -> None:
         """Store tokens."""
+        lasts = tokens.expires_in
         self._write("tokens", tokens)
+        self._keep("expires_at", None if lasts is None else time.time() + lasts)
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the tokens run out, in seconds since 1970; None when the server did not say."""
+        found = self._credentials.load().get("expires_at")
+        return found if isinstance(found, int | float) else None
+
+    @property
+    def server(self) -> Any:
+        """What the server that gives the tokens says of itself (RFC 8414), or None."""
+        from mcp.shared.auth import OAuthMetadata
+
+        return self._read("server", OAuthMetadata)
+
+    def set_server(self, metadata: Any) -> None:
+        """Store what the server that gives the tokens says of itself."""
+        if metadata is not None:
+            self._write("server", metadata)
 
     async def get_client_info(self) -> Any:
         """Return what opta is registered as at the server, by hand or by itself, or None."""
@@ -65,7 +86,9 @@ class TokenStore:
 
         if self._login.client_id:
             return OAuthClientInformationFull(
-                client_id=self._login.client_id, client_secret=self._login.client_secret or None
+                client_id=self._login.client_id,
+                client_secret=self._login.client_secret or None,
+                token_endpoint_auth_method=self._how_secret_is_sent(),
             )
         return self._read("client", OAuthClientInformationFull)
 
@@ -88,6 +111,15 @@ class TokenStore:
         """Where the tokens are, for people."""
         return self._credentials.place
 
+    def _how_secret_is_sent(self) -> str | None:
+        """Return it as RFC 8414, 2 names it: HTTP Basic, unless the server wants it otherwise."""
+        if not self._login.client_secret:
+            return None
+        server = self.server
+        methods = (server and server.token_endpoint_auth_methods_supported) or ()
+        only_post = "client_secret_post" in methods and "client_secret_basic" not in methods
+        return "client_secret_post" if only_post else "client_secret_basic"
+
     def _read(self, key: str, kind: Any) -> Any:
         stored = self._credentials.load().get(key)
         # What another version wrote counts as no login.
@@ -96,7 +128,9 @@ class TokenStore:
         return None
 
     def _write(self, key: str, value: Any) -> None:
-        data = value.model_dump(mode="json", exclude_none=True)
+        self._keep(key, value.model_dump(mode="json", exclude_none=True))
+
+    def _keep(self, key: str, data: Any) -> None:
         self._credentials.save(self._credentials.load() | {key: data})
 
 
@@ -148,7 +182,9 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
     host = "localhost" if config.login.callback_port else "127.0.0.1"
 
     async def show(url: str) -> None:
-        _authenticate_as_wanted(provider)
+        store.set_server(provider.context.oauth_metadata)
+        if config.login.client_id:
+            provider.context.client_info = await store.get_client_info()
         open_browser(with_scopes(checked_url(url), config.login.scopes))
 
     async def take() -> Any:
@@ -162,7 +198,8 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
         )
 
     # Registered anew: the address to come back to has another port each time.
-    TokenStore(config).forget()
+    store = TokenStore(config)
+    store.forget()
     provider = _provider(config, f"http://{host}:{port}/callback", show, take)
     try:
         async with asyncio.timeout(LOGIN_S):
@@ -188,19 +225,6 @@ async def _listen(port: int, answered: asyncio.Future[dict[str, str]]) -> asynci
             f"port {port}, where the browser is to come back to (callbackPort), cannot be used: "
             f"{error.strerror}"
         ) from None
-
-
-def _authenticate_as_wanted(provider: Any) -> None:
-    """Let a program with a secret send it as the server wants, once that is known.
-
-    A server that does not say so takes HTTP Basic (RFC 8414, 2).
-    """
-    metadata, program = provider.context.oauth_metadata, provider.context.client_info
-    if program.client_secret and program.token_endpoint_auth_method is None:
-        methods = (metadata and metadata.token_endpoint_auth_methods_supported) or ()
-        only_post = "client_secret_post" in methods and "client_secret_basic" not in methods
-        method = "client_secret_post" if only_post else "client_secret_basic"
-        program.token_endpoint_auth_method = method
 
 
 def with_scopes(url: str, scopes: str) -> str:
@@ -248,7 +272,12 @@ def _provider(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
     })  # fmt: skip
-    return OAuthClientProvider(config.url, metadata, TokenStore(config), show, take)
+    store = TokenStore(config)
+    provider = OAuthClientProvider(config.url, metadata, store, show, take)
+    # Without them it would not know where to renew tokens, nor that it is time.
+    provider.context.oauth_metadata = store.server
+    provider.context.token_expiry_time = store.expires_at
+    return provider
 
 
 def _answer_into(
