@@ -51,10 +51,10 @@ def repository(tmp_path):
     return Repository(tmp_path / "repository")
 
 
-def read(directory, revision, *rules):
-    """Return the files that are shared at a commit, by name."""
+def read(directory, revision, *rules, root=None):
+    """Return the files that are shared at a commit, by name; `root` is the project worked in."""
     config = TeamConfig(directory=directory, revision=revision)
-    gate = PermissionGate(RuleSet([parse_rule(Verdict.DENY, rule, "t") for rule in rules]))
+    gate = PermissionGate(RuleSet([parse_rule(Verdict.DENY, rule, "t") for rule in rules], root))
     team = TeamTools(config, fetch_from(config, str, gate))
     asyncio.run(team.sync())
     return {file.path: file.text for file in team.state().last.answer.files}
@@ -79,6 +79,17 @@ def test_a_git_that_the_checkout_brings_along_is_not_run(repository, monkeypatch
     monkeypatch.setenv("PATH", os.pathsep.join((place, os.environ["PATH"])))
     assert list(read(repository.shared, repository.first)) == ["scan.json"]
     assert not (repository.root / "ran").exists()
+
+
+def test_r10_a_git_that_the_project_brings_along_is_not_run(repository, tmp_path, monkeypatch):
+    project = tmp_path / "project"
+    project.mkdir()
+    program = project / "git"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((str(project), os.environ["PATH"])))
+    assert list(read(repository.shared, repository.first, root=project)) == ["scan.json"]
+    assert not (tmp_path / "ran").exists()
 
 
 def test_only_files_of_the_directory_itself_are_shared(repository):

@@ -25,4 +25,7 @@ def program_outside(name: str, path: str, root: Path | None) -> Path | None:
 
 
 def _is_outside(place: str, root: Path | None) -> bool:
-    return root is None or not is_within(Path(os.path.realpath(place)), root)
+    if root is None or root == Path(root.anchor):
+        # Whoever works in `/` has the machine itself as the project.
+        return True
+    return not is_within(Path(os.path.realpath(place)), root)

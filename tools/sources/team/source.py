@@ -21,6 +21,7 @@ from tools.definition import (
     ToolResult,
 )
 from tools.engine.environment import child_environment
+from tools.files.programs import path_outside
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
 from tools.record import record
@@ -94,7 +95,9 @@ def _from_checkout(config: TeamConfig, directory: Path, gate: PermissionGate) ->
 
         command = f"git -C {directory} cat-file --batch"
         call, grant = _permitted(config, gate, Effect(EffectKind.EXECUTE, command, TOOL))
-        checkout = Checkout(directory, child_environment(os.environ), grant, call)
+        env = child_environment(os.environ)
+        env |= {"PATH": path_outside(env.get("PATH", os.defpath), gate.rules.root)}
+        checkout = Checkout(directory, env, grant, call)
         return FreshAnswer(await checkout.read(config.revision, config.name))
 
     return read
