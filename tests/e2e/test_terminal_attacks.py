@@ -83,10 +83,12 @@ def test_r36_r37_nobodys_text_acts_on_the_terminal(tmp_path):
     harmless, corpus, random_bytes = (tmp_path / name / "shop" for name in ("a", "b", "c"))
     for place in (harmless, corpus, random_bytes):
         place.mkdir(parents=True)
-    usual = kinds(conversation("plain text 123", harmless))
-    assert {b"\x1b]#shop \xc2\xb7 opta\x07", b"\x1b]#? shop \xc2\xb7 opta\x07"} <= usual
-    assert kinds(conversation(CORPUS, corpus)) <= usual
-    assert kinds(conversation(noise(1), random_bytes)) <= usual
+    usual = conversation("plain text 123", harmless)
+    for written in (usual, conversation(CORPUS, corpus), conversation(noise(1), random_bytes)):
+        # Whether the title of a short moment is written depends on how busy the machine is.
+        titles = set(map(bytes.decode, TITLE.findall(written)))
+        assert {"? shop · opta"} <= titles <= {"shop · opta", "… shop · opta", "? shop · opta"}
+        assert kinds(TITLE.sub(b"", written)) <= kinds(TITLE.sub(b"", usual))
 
 
 @needs_tmux
