@@ -51,11 +51,10 @@ def question(request: PermissionRequest) -> list[tuple[str, str]]:
 
     Most that asks can do harm: a word for it that always stands there would say nothing.
     """
-    reason = f"asked because {visible(request.reason)}"
+    style, reason = "class:warning", f"asked because {visible(request.reason)}"
     if request.risk is Risk.CRITICAL:
-        lines = [("class:question", asked(request)), ("class:danger", f"critical risk · {reason}")]
-    else:
-        lines = [("class:question", asked(request)), ("class:warning", reason)]
+        style, reason = "class:danger", f"critical risk · {reason}"
+    lines = [("class:question", asked(request)), (style, reason)]
     invocation = request.invocation
     lines += [("class:danger", f"! high risk: {visible(text)}") for text in invocation.hazards]
     lines += [("class:danger", f"! {visible(text)}") for text in invocation.warnings]
