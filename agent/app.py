@@ -117,8 +117,7 @@ def build_chat(
     root = trust.root
     settings = _settings(trust, options)
     gate = _gate(root, settings, approver)
-    environment = child_environment(os.environ, secrets=settings.secret_variables)
-    around = Surroundings(root, environment, gate, isolation_of(root, settings))
+    around = _surroundings(root, settings, gate)
     servers = McpServers(partial(mcp_configured, trust, settings), around, _open_address)
     team = team_tools(settings, gate)
     registry = build_registry(trust, settings, session_tools, servers.definitions, team)
@@ -129,7 +128,7 @@ def build_chat(
     jobs = Jobs()
     jobs.on_start = partial(registry.offer, background_job.NAME)
     hooks, hook_problems = hook_settings(settings, root, trust.report if trust.level.runs else None)
-    programs = HookRunner(hooks, gate, root, environment, lambda: trust.level.runs)
+    programs = HookRunner(hooks, gate, root, around.child_env, lambda: trust.level.runs)
     executor = ToolExecutor(
         registry,
         gate,
@@ -180,6 +179,12 @@ def _around_calls(
     return Hooks(files.before_change, instructions.for_paths, programs=programs)
 
 
+def _surroundings(root: Path, settings: Settings, gate: PermissionGate) -> Surroundings:
+    isolation = isolation_of(root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX)
+    environment = child_environment(os.environ, secrets=settings.secret_variables)
+    return Surroundings(root, environment, gate, isolation)
+
+
 def _instructions(trust: ProjectTrust) -> ProjectInstructions:
     return ProjectInstructions(
         trust.root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
@@ -199,7 +204,7 @@ def _services(
         around.child_env,
         gate.rules,
         settings.max_execution_ms,
-        isolation_of(workspace.root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX),
+        around.isolation,
         Masker(configured_secrets(settings, os.environ), REDACTED),
         jobs,
         partial(_prepare_served, servers=servers, max_execution_ms=settings.max_execution_ms),

@@ -25,7 +25,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment,unused-ignore]
 
 SCRATCH_KEPT_S = 7 * 24 * 3600
-"""How long full outputs of commands are kept, in seconds."""
+"""How long full outputs of commands, and caches of programs, are kept, in seconds."""
 
 KEPT_FILES = 256
 """How many files of one kind are kept for programs that opta starts."""
@@ -183,6 +183,29 @@ def _keep_newest(directory: Path) -> None:
         found.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime, reverse=True)
         for entry in found[KEPT_FILES:]:
             Path(entry).unlink()
+
+
+def cache_dir(name: str) -> Path:
+    """Return a directory in which a program that opta starts keeps what it can make again.
+
+    It is another one every `SCRATCH_KEPT_S`, and what is left of earlier ones is deleted: such a
+    program deletes nothing, and one that still runs never sees files of its own replaced.
+    Raises StorageError.
+    """
+    place = state_dir() / name
+    now = private_dir(place / str(int(time.time() // SCRATCH_KEPT_S)))
+    with suppress(OSError):
+        for entry in os.scandir(place):
+            if entry.name != now.name:
+                _delete_entry(entry)
+    return now
+
+
+def _delete_entry(entry: os.DirEntry[str]) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        shutil.rmtree(entry.path, ignore_errors=True)
+    else:
+        Path(entry).unlink(missing_ok=True)
 
 
 class AppendFile:

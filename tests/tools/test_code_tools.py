@@ -326,3 +326,18 @@ def test_r10_no_program_of_the_project_is_asked_for_its_version(tmp_path, monkey
     assert why.startswith("there is no runtime for typescript; install deno")
     assert not (tmp_path / "ran").exists()
     assert runtimes.missing("typescript", str(tmp_path / "bin"), tmp_path / "elsewhere") == ""
+
+
+async def test_what_deno_has_compiled_is_not_kept_for_ever(project):
+    cache = storage.state_dir() / "deno"
+    for left in ("gen/file/x/kept/code/old.mts.js", "v8_code_cache_v2", "0/gen/old.mts.js"):
+        path = cache / left
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("compiled long ago")
+    project.code("t", "export const execute = (args: object): string => 'it ran';")
+    assert (await project.call("t")).text == "it ran"
+    (now,) = cache.iterdir()
+    compiled = {path: path.stat().st_ino for path in now.rglob("*.js")}
+    assert compiled
+    assert (await project.call("t")).text == "it ran"
+    assert {path: path.stat().st_ino for path in now.rglob("*.js")} == compiled

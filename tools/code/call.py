@@ -234,8 +234,7 @@ class _Running:
             "NODE_CHANNEL_FD": str(channel.descriptor),
         }
         if self.runtime.name == "deno":
-            cache = storage.private_dir(storage.state_dir() / "deno")
-            env |= {"DENO_DIR": str(cache), "DENO_NO_UPDATE_CHECK": "1"}
+            env |= {"DENO_DIR": str(storage.cache_dir("deno")), "DENO_NO_UPDATE_CHECK": "1"}
         return env
 
 

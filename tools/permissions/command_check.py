@@ -230,24 +230,26 @@ def found_inside(program: str, root: Path) -> bool:
     if not all(map(os.path.isabs, path.split(os.pathsep))):
         # Where such a directory is depends on where the shell is.
         return True
-    if _reaches(path, root):
-        found = shutil.which(program, path=path)
-        return found is not None and Path(found).resolve().is_relative_to(root)
-    real = _program_outside(program, path)
+    # Where programs come and go, what was found a moment ago says nothing.
+    find = _what_shell_finds if _reaches(path, root) else _what_shell_found
+    real = find(program, path)
     return real is not None and real.is_relative_to(root)
 
 
 @lru_cache(maxsize=16)
 def _reaches(path: str, root: Path) -> bool:
-    """Tell whether programs may be looked for in `root`, where they come and go."""
+    """Tell whether programs are looked for in `root`."""
     directories = map(os.path.realpath, path.split(os.pathsep))
     return any(Path(directory).is_relative_to(root) for directory in directories)
 
 
-@lru_cache(maxsize=256)
-def _program_outside(program: str, path: str) -> Path | None:
+def _what_shell_finds(program: str, path: str) -> Path | None:
+    """Return the real path of what the shell takes, of the workspace or not."""
     found = shutil.which(program, path=path)
     return None if found is None else Path(found).resolve()
+
+
+_what_shell_found = lru_cache(maxsize=256)(_what_shell_finds)
 
 
 def _other_repository(cwd: Path, start: Path) -> bool:
