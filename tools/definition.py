@@ -181,6 +181,11 @@ class ToolCall:
     arguments_json: str
 
 
+def outer_id(id_: str) -> str:
+    """Return the id of the call that made the call `id_`; empty where none did."""
+    return id_.rpartition("/")[0]
+
+
 @open_record
 class ResolvedCall:
     """A call whose tool exists, is on, and whose arguments fit its schema.

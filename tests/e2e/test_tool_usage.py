@@ -9,11 +9,23 @@ from pathlib import Path
 from agent.session import project_dir
 from agent.tool_use import tool_use
 from tests.support.cli import OPTA, connected, opta
+from tests.support.mcp_client import served, text
 from tests.support.mcp_session import entry
 from tests.support.model_server import ModelServer, call, say
 from tests.support.soon import SOON_S
 from tests.support.terminal import Terminal, needs_tmux
 from tools import storage
+
+LOOK = """\
+name: look
+description: d
+schema: {type: object, properties: {}}
+code: |
+  export async function execute(args, { platform }) {
+    await platform.fs.readFile("a.txt");
+    return await platform.fs.readFile("a.txt");
+  }
+"""
 
 
 def usage(*arguments):
@@ -102,6 +114,39 @@ def test_what_the_person_ran_is_no_call_of_the_model_and_damage_counts_nothing()
     data, rows = usage()
     assert data["requests"] == 2
     assert rows["read_file"]["calls"] == 1
+
+
+def define(name, content):
+    tools = storage.config_dir() / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools / f"{name}.yml").write_text(content)
+
+
+def test_what_the_program_of_a_tool_asks_for_is_no_call_of_the_model():
+    define("look", LOOK)
+    with ModelServer([call("look"), *read(2), say("done")]) as server:
+        done = opta("-p", "go", "--allow", "look", server=server)
+    assert done.returncode == 0, done.stderr
+    session = next(project_dir(Path.cwd()).glob("*.jsonl")).read_text()
+    assert session.count('"type":"started"') == 5, "two reads are the program's"
+    rows = usage()[1]
+    assert (rows["look"]["calls"], rows["read_file"]["calls"]) == (1, 2)
+    assert rows["read_file"]["per_call"] == round(rows["read_file"]["paid"] / 2)
+
+
+async def test_what_mcp_clients_call_is_told_of_and_costs_nothing_here():
+    define("greet", "name: greet\ndescription: d\nbash: echo hello\n")
+    with ModelServer([*read(20), say("done")]) as server:
+        opta("-p", "go", server=server)
+    assert usage()[1]["greet"]["never_used"]
+    async with served(Path.cwd(), "--allow", "greet") as client:
+        for _ in range(2):
+            assert await text(client, "greet") == "hello"
+    row = usage()[1]["greet"]
+    assert (row["calls"], row["by_clients"], row["per_call"]) == (0, 2, None)
+    assert not row["never_used"], "to switch it off would take it from those clients"
+    shown = opta("tools", "usage").stdout
+    assert "Called by MCP clients (opta mcp serve): greet 2." in shown
 
 
 def test_a_directory_without_sessions_says_so():

@@ -277,7 +277,7 @@ class ToolsCommand:
 
     def _usage(self) -> Answer:
         use = self._use()
-        told = use.sent.keys() | use.calls.keys()
+        told = use.names
         seen = [e for e in self._registry.entries() if e.definition.wire_name in told]
         costs = self._meter.measure([entry.definition.wire for entry in seen], self._form())
         known = [_known(entry, costs.per_tool[entry.definition.wire_name]) for entry in seen]

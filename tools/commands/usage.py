@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, field
 from typing import Any
 
@@ -17,14 +17,21 @@ MANY_REQUESTS = 20
 class ToolUse:
     """What the records of sessions say of tools, by the names the model sees.
 
-    `calls` counts calls of the model, `sent` the requests that held a tool. Sessions of which it
-    is not known what their requests held are not among `sessions` and `requests`.
+    `calls` counts calls of the model, `sent` the requests that held a tool, `by_clients` calls of
+    MCP clients, whose requests are not known. Nor are those of some sessions: they are not among
+    `sessions` and `requests`.
     """
 
     sessions: int = 0
     requests: int = 0
     calls: Mapping[str, int] = field(default_factory=dict)
     sent: Mapping[str, int] = field(default_factory=dict)
+    by_clients: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Set[str]:
+        """All tools that are told of."""
+        return self.sent.keys() | self.calls.keys() | self.by_clients.keys()
 
 
 @record
@@ -42,7 +49,7 @@ class UsageRow:
     """One tool. `tokens` is what its schema costs now, `paid` that times the requests it was in.
 
     Both are None for one that is not there now, such as that of a server which is not connected.
-    `never_used`: sent often, never called, and could be switched off.
+    `never_used`: sent often, called by nobody, and could be switched off.
     """
 
     name: str
@@ -51,6 +58,7 @@ class UsageRow:
     tokens: int | None = None
     paid: int | None = None
     never_used: bool = False
+    by_clients: int = 0
 
     @property
     def per_call(self) -> int | None:
@@ -62,14 +70,15 @@ def usage_rows(use: ToolUse, tools: Iterable[KnownTool]) -> list[UsageRow]:
     """Return what each tool that was sent or called has cost, the dearest first."""
     known = {tool.wire_name: tool for tool in tools}
     rows = []
-    for name in use.sent.keys() | use.calls.keys():
+    for name in use.names:
         calls, requests, tool = use.calls.get(name, 0), use.sent.get(name, 0), known.get(name)
+        by_clients = use.by_clients.get(name, 0)
         if tool is None:
-            rows.append(UsageRow(name, calls, requests))
+            rows.append(UsageRow(name, calls, requests, by_clients=by_clients))
             continue
-        never = tool.removable and not calls and requests >= MANY_REQUESTS
+        never = tool.removable and not (calls or by_clients) and requests >= MANY_REQUESTS
         paid = tool.tokens * requests
-        rows.append(UsageRow(tool.name, calls, requests, tool.tokens, paid, never))
+        rows.append(UsageRow(tool.name, calls, requests, tool.tokens, paid, never, by_clients))
     return sorted(rows, key=lambda row: (-(row.paid or 0), -row.requests, row.name))
 
 
@@ -91,6 +100,8 @@ def usage_view(use: ToolUse, rows: Sequence[UsageRow], command: str) -> str:
     ]  # fmt: skip
     if any(row.tokens is None for row in rows):
         lines.append("?: not there now. Tools of MCP servers are there in the chat: /tools usage")
+    if served := [f"{visible(row.name)} {row.by_clients:,}" for row in rows if row.by_clients]:
+        lines.append(f"Called by MCP clients (opta mcp serve): {', '.join(served)}.")
     return "\n".join([*lines, *_advice(rows, command)])
 
 
