@@ -21,8 +21,8 @@ from tools.builtin.command_secrets import guarded_in_command, guarded_in_values
 from tools.definition import (
     EffectKind,
     Invocation,
-    JsonObject,
     Outcome,
+    Progress,
     ResolvedCall,
     ToolCall,
     ToolDefinition,
@@ -86,22 +86,6 @@ class Hooks:
     note_for: Callable[[Iterable[Path]], str] = lambda _: ""
     observe: Observe | None = None
     programs: HookRunner | None = None
-
-
-@record
-class OtherTools:
-    """The tools that a custom tool may be made of: all that are known, on or off."""
-
-    registry: ToolRegistry
-
-    def find(self, name: str) -> ToolDefinition | None:
-        """Return the tool of this name."""
-        entry = self.registry.find(name)
-        return None if entry is None else entry.definition
-
-    def check(self, tool: ToolDefinition, arguments: JsonObject) -> JsonObject:
-        """Return the arguments as the tool wants them. Raises ToolError."""
-        return check_arguments(tool, arguments, {})
 
 
 @record
@@ -186,23 +170,33 @@ class ToolExecutor:
     def _prepare_code(self, resolved: ResolvedCall, emit: Emit) -> Invocation:
         from tools.code.call import Surroundings, prepare_code
 
+        touched: list[Path] = []
+
         async def ask(inner: ResolvedCall, invocation: Invocation) -> ToolResult:
             batch = CallBatch(self, [inner.as_call()], emit, prepared=(inner, invocation))
             try:
                 await batch.run()
             finally:
                 batch.close()
-            return batch.results()[0]
+            (result,) = batch.results()
+            if result.outcome is not Outcome.DENIED:
+                touched.extend(_touched(invocation))
+            return result
+
+        async def run(grant: Grant, progress: Progress) -> ToolResult:
+            return self._noted(await outer.run(grant, progress), touched)
 
         programs = self._hooks.programs
         about = programs.about() if programs is not None else {}
         around = Surroundings(self._services, ask, about.get("session_id", ""), self.ask_model)
-        return prepare_code(resolved, around)
+        outer = prepare_code(resolved, around)
+        return replace(outer, run=run)
 
     def _prepare_plan(self, resolved: ResolvedCall) -> Invocation:
         # Only custom tools pay for the engine: an answer without a call of one is there sooner.
         from tools.engine.prepared import Setting
         from tools.engine.run import prepare_plan
+        from tools.registry import OtherTools
 
         root = self._services.workspace.root
         plan = prepare_plan(
@@ -262,7 +256,11 @@ class ToolExecutor:
             raise
         except Exception as error:
             return _failure(error)
-        note = "" if ready.by_tool else self._hooks.note_for(_touched(ready.invocation))
+        # What a tool gets is not for the model, which is told with the result of that tool.
+        return result if ready.by_tool else self._noted(result, _touched(ready.invocation))
+
+    def _noted(self, result: ToolResult, touched: Iterable[Path]) -> ToolResult:
+        note = self._hooks.note_for(touched)
         return replace(result, text=f"{result.text}\n\n{note}") if note else result
 
     def _with_guarded_files(self, call: ResolvedCall, plan: Invocation) -> Invocation:

@@ -18,9 +18,10 @@ from tools.advertising import (
 from tools.definition import JsonObject, ToolDefinition
 from tools.formats.problems import ToolProblem
 from tools.record import record
+from tools.schema import check_arguments
 from tools.tool_names import other_names, place, wire_names, without_conflicts
 
-__all__ = ["ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
+__all__ = ["OtherTools", "ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
 
 MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
@@ -310,6 +311,22 @@ class ToolRegistry:
         return ToolEntry(
             tool, False, "disabled in its file" if tool.origin.path else "off by default"
         )
+
+
+@record
+class OtherTools:
+    """The tools that a custom tool may be made of: all that are known, on or off."""
+
+    registry: ToolRegistry
+
+    def find(self, name: str) -> ToolDefinition | None:
+        """Return the tool of this name."""
+        entry = self.registry.find(name)
+        return None if entry is None else entry.definition
+
+    def check(self, tool: ToolDefinition, arguments: JsonObject) -> JsonObject:
+        """Return the arguments as the tool wants them. Raises ToolError."""
+        return check_arguments(tool, arguments, {})
 
 
 def _overruled(entries: Iterable[ToolEntry], switches: Mapping[str, bool]) -> Iterator[ToolProblem]:

@@ -291,6 +291,22 @@ def test_the_request_holds_a_stable_prefix_and_the_environment_in_the_first_mess
     assert f"Working directory: {Path.cwd().resolve()}" in first["messages"][1]["content"]
 
 
+LOOK = """\
+name: look
+description: d
+schema: {type: object, properties: {paths: {type: array, items: {type: string}}}}
+code: |
+  export async function execute({ paths }, { platform }) {
+    const read = async (path) => {
+      try { return await platform.fs.readFile(path); } catch (error) { return error.message; }
+    };
+    const texts = [];
+    for (const path of paths) texts.push(await read(path));
+    return texts.join("\\n");
+  }
+"""
+
+
 def test_agents_md_is_read_only_where_trusted_and_nested_ones_on_first_touch():
     Path("AGENTS.md").write_text("Always say please.")
     Path("sub").mkdir()
@@ -305,6 +321,29 @@ def test_agents_md_is_read_only_where_trusted_and_nested_ones_on_first_touch():
     assert "--trust" in untrusted.stderr
     assert sent.count("Always say please.") == 1
     assert sent.count("In here, say thanks.") == 1
+
+
+def test_agents_md_of_a_directory_is_told_when_the_program_of_a_tool_touches_a_file_there():
+    for name in ("sub", "denied", "later"):
+        Path(name).mkdir()
+        Path(name, "AGENTS.md").write_text(f"Of {name}.")
+        Path(name, "a.txt").write_text("text")
+    tools = Path(".opta/tools")
+    tools.mkdir(parents=True)
+    (tools / "look.yml").write_text(LOOK)
+    look = call("look", paths=["sub/a.txt", "denied/a.txt"])
+    with ModelServer([look, look, call("read_file", path="later/a.txt"), say("ok")]) as server:
+        flags = ("--allow", "look", "--deny", "read_file(denied/**)")
+        done = opta("-p", "go", "--trust", *flags, server=server)
+        results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert done.returncode == 0, done.stderr
+    seen = "text\nPermission denied"
+    assert results[0].startswith(seen)
+    assert results[0].endswith('<instructions file="sub/AGENTS.md">\nOf sub.\n</instructions>')
+    assert results[1].startswith(seen)
+    assert "Of sub." not in results[1], "it was told"
+    assert "Of later." in results[2]
+    assert "Of denied." not in "".join(results)
 
 
 def test_usage_of_a_session_goes_on_counting_after_it_is_continued():
