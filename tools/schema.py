@@ -285,6 +285,9 @@ def _explain(error: Any, schema: Mapping[str, Any], arguments: JsonObject) -> It
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 allowed = ", ".join(known) or "none"
                 yield f"{json_path((*path, name))}: unknown argument{hint}, allowed: {allowed}"
+        case "enum" if path and isinstance(path[-1], str):
+            unknown = f"Unknown {path[-1]} {_shown(error.instance)}"
+            yield f"{json_path(path)}: {unknown}, wanted {_rule(error)}"
         case _:
             yield f"{json_path(path)}: got {_shown(error.instance)}, wanted {_rule(error)}"
 

@@ -61,6 +61,44 @@ def test_a_program_reads_runs_asks_the_model_and_answers(project):
     assert sum(message["role"] == "tool" for message in history) == 1, again.stderr
 
 
+LOOK = """\
+name: look
+description: d
+schema: {type: object, properties: {number: {type: integer}}, required: [number]}
+code: |
+  const shape = (value: unknown): unknown =>
+    value === null || typeof value !== "object"
+      ? (typeof value === "function" ? "function" : value)
+      : Object.fromEntries(Object.entries(value).map(([name, part]) => [name, shape(part)]));
+  export const execute = (args: { number: number }, context: object) =>
+    ({ args, context: shape(context) });
+"""
+
+
+@pytest.mark.row("E52", "E59", "E61")
+def test_a_program_is_given_its_arguments_and_this_context_and_nothing_said_before(project):
+    (project / ".mimir" / "tools" / "look.yml").write_text(LOOK)
+    with ModelServer([say("Noted."), call("look", number="3"), say("done")]) as server:
+        opta("-p", "My dog is called Rex.", "--trust", server=server, cwd=project)
+        ran = opta("-p", "go", "--continue", "--allow", "look", *JSON, server=server, cwd=project)
+        assert "Rex" in json.dumps(server.requests[1].json["messages"])
+    told = json.loads(server.requests[-1].json["messages"][-1]["content"])
+    place = {"workingDirectory": str(project)}
+    files = ("readFile", "writeFile", "exists", "readdir", "glob")
+    assert told == {
+        "args": {"number": 3},
+        "context": {
+            "config": place,
+            "conversation": {"id": lines(ran.stdout)[-1]["session_id"], **place},
+            "platform": {
+                "fs": dict.fromkeys(files, "function"), "executor": {"execute": "function"},
+            },
+            "logger": dict.fromkeys(("info", "warn", "error"), "function"),
+            "llm": {"complete": "function"},
+        },
+    }  # fmt: skip
+
+
 def with_settings(settings):
     """The environment, with these settings of the user's."""
     directory = Path(os.environ["XDG_CONFIG_HOME"]) / "opta"

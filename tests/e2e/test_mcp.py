@@ -82,6 +82,8 @@ def test_a_tool_that_is_switched_off_is_listed_and_not_offered():
         opta("-p", "go", server=server)
         assert "mcp_ok_fail" in offered(server)
         assert "mcp_ok_echo" not in offered(server)
+    listed = opta("tools").stdout
+    assert re.search(r"^✗ mcp_ok_echo .*\(disabled in the settings\)$", listed, re.MULTILINE)
 
 
 @pytest.mark.row("E16")

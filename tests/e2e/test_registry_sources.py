@@ -187,9 +187,13 @@ def send_all(*flags):
     calls = [scripted_call(name, **arguments) for name, arguments in CALLS.items()]
     with ModelServer([answer(calls=calls), say("done")]) as server:
         done = opta("-p", "go", *flags, server=server)
-        results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        results = results_of(server)
     assert len(results) == len(CALLS)
     return done.returncode, dict(zip(CALLS, results, strict=True))
+
+
+def results_of(server):
+    return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
 
 
 def deny(names):
@@ -278,7 +282,7 @@ def test_a_schema_reaches_the_model_with_its_descriptions_and_only_required_argu
     with ModelServer([answer(calls=calls), say("done")]) as server:
         opta("-p", "go", "--allow", "greet", server=server)
         sent = server.requests[0].json["tools"]
-        done, refused = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        done, refused = results_of(server)
     (schema,) = [t["function"] for t in sent if t["function"]["name"] == "greet"]
     assert schema["parameters"] == parameters
     assert "Hello, Ann" in done
@@ -306,5 +310,68 @@ def test_a_tool_file_saves_the_question_only_where_it_is_the_persons_own(
     write(directory / "t.yml", code_tool("t", permissions=permissions))
     with ModelServer([answer(calls=[scripted_call("t")]), say("done")]) as server:
         opta("-p", "go", *flags, server=server)
-        (result,) = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        (result,) = results_of(server)
     assert ("it ran" in result) is runs
+
+
+@pytest.mark.row("E148")
+@pytest.mark.parametrize("place", ["../outside.txt", "{outside}", "link.txt", "up/outside.txt"])
+def test_no_file_tool_leaves_the_workspace_unless_it_was_allowed(place):
+    outside = Path("../outside.txt").resolve()
+    outside.write_text("canary\n")
+    Path("link.txt").symlink_to(outside)
+    Path("up").symlink_to("..")
+    path = place.format(outside=outside)
+    write(config_dir() / "config.yml", "tools: {file_operations: {enabled: true}}\n")
+    calls = [
+        scripted_call("read_file", path=path),
+        scripted_call("edit_file", path=path, old_string="canary", new_string="x"),
+        scripted_call("write_file", path=path, content="x"),
+        scripted_call("file_search", pattern="canary", path=path),
+        scripted_call("git", operation="diff", args=["--no-index", path, "/dev/null"]),
+        *(
+            scripted_call("file_operations", operation=operation, path=path, **more)
+            for operation, more in (
+                ("read", {}), ("write", {"content": "x"}), ("delete", {}), ("exists", {}),
+                ("edit", {"pattern": "canary", "replacement": "x"}),
+            )
+        ),
+        scripted_call("file_operations", operation="list", path=".."),
+    ]  # fmt: skip
+    before = {file.name for file in outside.parent.iterdir()}
+    with ModelServer([answer(calls=calls), say("done")]) as server:
+        opta("-p", "go", "--mode", "accept-edits", server=server)
+        results = results_of(server)
+    assert len(results) == len(calls)
+    assert [text for text in results if not text.startswith("Permission denied")] == []
+    assert "canary" not in "".join(results)
+    assert outside.read_text() == "canary\n"
+    assert {file.name for file in outside.parent.iterdir()} == before
+
+
+@pytest.mark.row("E82")
+def test_the_longest_time_caps_tools_of_every_source_and_each_says_so(tmp_path):
+    tool_file(config_dir() / "tools", "mine", "sleep 300")
+    write(
+        config_dir() / "tools" / "program.yml",
+        code_tool("program", code="export const execute = () => { for (;;) {} };"),
+    )
+    path = configure_team(directory=str(write_tools(tmp_path / "shared", scan="sleep 300")))
+    settings = {"mcpServers": {"ok": entry("ok")}, "tools": {"maxExecutionTime": 700}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    assert opta("team", "sync").returncode == 0
+    assert opta("team", "accept", "--yes").returncode == 0
+    names = ("mine", "program", "scan", "mcp_ok_wait")
+    with ModelServer([answer(calls=[scripted_call(n) for n in names]), say("done")]) as server:
+        done = opta("-p", "go", "--dangerously-skip-permissions", server=server)
+        results = dict(zip(names, results_of(server), strict=True))
+    listed = opta("tools").stdout
+    for name in ("mine", "program", "scan"):
+        assert re.match(r"\[(Command )?timed out after 700 ?ms", results[name])
+        notice = rf"the timeout of {name}, \d+ ms, is cut to 700 ms by the setting maxExecutionTime"
+        assert re.search(notice, done.stderr)
+        assert re.search(notice, listed)
+    assert "did not answer within 0.7 s" in results["mcp_ok_wait"]
+    assert results["mcp_ok_wait"].endswith(
+        "[timeout cut from 120 s to 0.7 s by the setting maxExecutionTime]"
+    )

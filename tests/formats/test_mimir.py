@@ -51,6 +51,13 @@ def test_a_tool_may_be_off():
     assert tool().enabled
 
 
+@pytest.mark.row("E33")
+def test_code_is_typescript_unless_the_file_says_otherwise():
+    assert tool().action.runtime == "typescript"
+    assert tool(runtime="node").action.runtime == "node"
+
+
+@pytest.mark.row("E37")
 def test_a_file_cannot_lower_its_own_risk():
     risks = {level: tool(permissions={"riskLevel": level}).risk
              for level in ("low", "medium", "high", "critical")}  # fmt: skip

@@ -95,7 +95,7 @@ def server():
         yield listening.getsockname()[1]
 
 
-@pytest.mark.row("E60", "E65", "E146", "E148")
+@pytest.mark.row("E60", "E65", "E144", "E146", "E148")
 @pytest.mark.parametrize(
     ("runtime", "backend"),
     [

@@ -14,7 +14,7 @@ from tests.support.bench import BUILTINS, Bench
 from tests.support.soon import SOON_S
 from tools.builtin import NAMES, all_builtins
 from tools.cost import Form, tools_cost
-from tools.definition import DiffDisplay, EffectKind, Outcome, ToolError
+from tools.definition import DiffDisplay, EffectKind, Outcome
 from tools.files.workspace import FileProblem
 
 
@@ -46,6 +46,11 @@ def test_the_documented_set_is_there_with_its_costs_and_states():
     said = {name: BUILTINS[name].definition.description for name in BUILTINS}
     assert said["file_operations"].startswith("Read, write, edit, list, and delete files")
     assert said["bash_execution"].startswith("Execute shell commands with permission checks")
+    for tool, named in (
+        ("file_search", ("Search files", "grep", "glob", "regex")),
+        ("git", ("git operation", "status", "diff", "log", "commit", "branch", "checkout")),
+    ):
+        assert [word for word in named if word not in said[tool]] == []
 
 
 def test_the_tools_that_are_on_cost_few_tokens():
@@ -371,13 +376,15 @@ async def test_file_operations_change_with_a_backup_unless_told(bench):
 
 
 @pytest.mark.row("E126")
-def test_an_unknown_operation_is_refused(bench):
-    from tools.definition import ResolvedCall
-
-    builtin = BUILTINS["file_operations"]
-    call = ResolvedCall("1", builtin.definition, {"operation": "chmod", "path": "x"})
-    with pytest.raises(ToolError, match="Unknown operation"):
-        builtin.prepare(call, bench.services)
+@pytest.mark.parametrize("tool", ["file_operations", "git"])
+async def test_an_unknown_operation_is_refused_with_those_that_there_are(bench, tool):
+    result = await bench.call(tool, operation="chmod", path="x")
+    assert not result.success
+    known = ", ".join(
+        f'"{name}"'
+        for name in BUILTINS[tool].definition.parameters["properties"]["operation"]["enum"]
+    )
+    assert f'- $.operation: Unknown operation "chmod", wanted one of {known}' in result.text
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file", "file_search"])

@@ -203,6 +203,22 @@ async def test_git_shows_status_diff_log_and_files(repository):
     assert await repository.text("git", operation="branch") == "* main"
 
 
+@pytest.mark.row("E136")
+async def test_git_commits_makes_branches_and_changes_to_them(repository):
+    git(repository.root, "config", "user.name", "T")
+    git(repository.root, "config", "user.email", "t@example.invalid")
+    repository.file("a.py", "two\n")
+    message = 'it\'s "two" $(touch made)'
+    for operation, args in (
+        ("branch", ["dev"]), ("checkout", ["dev"]), ("commit", ["-a", "-m", message]),
+    ):  # fmt: skip
+        result = await repository.call("git", operation=operation, args=args)
+        assert result.success, result.text
+    assert git(repository.root, "log", "-1", "--format=%D %s") == f"HEAD -> dev {message}\n"
+    assert git(repository.root, "show", "main:a.py") == "one\n"
+    assert not (repository.root / "made").exists()
+
+
 @pytest.mark.row("E137")
 @pytest.mark.parametrize(
     ("operation", "args", "reads"),

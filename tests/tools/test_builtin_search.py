@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bench import Bench
+from tests.support.bench import BUILTINS, Bench
 from tests.support.soon import SOON_S
 from tools.builtin.kit import Services
 from tools.definition import Outcome
@@ -46,7 +46,17 @@ async def search(bench: Bench, pattern: str, **arguments: object) -> str:
     return await bench.text("file_search", pattern=pattern, **arguments)
 
 
-@pytest.mark.row("E128", "E129")
+@pytest.mark.row("E128")
+async def test_the_documented_arguments_are_understood(bench):
+    properties = BUILTINS["file_search"].definition.parameters["properties"]
+    assert properties["mode"]["enum"] == ["grep", "glob", "regex"]
+    documented = {"query": "alpha", "include": ["*.py"], "exclude": ["b.py"]}
+    found = await bench.text("file_search", mode="grep", path="src", **documented)
+    assert found == "src/a.py\n  3: def alpha():\n[1 match in 1 file]"
+    assert await bench.text("file_search", **documented) == found, "all below the current directory"
+
+
+@pytest.mark.row("E129")
 async def test_hits_are_grouped_by_file_with_line_numbers_and_counted(bench):
     assert await search(bench, "alpha") == (
         ".github/w.yml\n  1: alpha: 1\n"

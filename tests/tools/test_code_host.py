@@ -189,7 +189,7 @@ async def test_only_commands_of_the_allowlist_may_be_asked_for(project):
         for command in commands
     )
     tries += ", await tried(() => platform.executor.execute('yarn', ['install']))"
-    tries += ", await tried(() => platform.executor.execute('npm', ['test; rm -rf .'])).stdout"
+    tries += ", await tried(() => platform.executor.execute('npm', ['test; rm -rf .']))"
     programs = project.root.parent / "bin"
     programs.mkdir()
     for name in ("yarn", "npm", "vitest"):
@@ -200,7 +200,8 @@ async def test_only_commands_of_the_allowlist_may_be_asked_for(project):
     project.code("t", body(f"return [{tries}];"), permissions={"allowlist": allowlist})
     answers = await project.value("t")
     assert answers[:3] == [0, 0, 0]
-    for answer in answers[3:9]:
+    assert len(answers) == 10
+    for answer in answers[3:]:
         assert answer.startswith("Error: t may not run `"), answer
         assert "its allowlist has only yarn test*, npm test*, vitest*" in answer
     assert len(project.person.asked) == 3

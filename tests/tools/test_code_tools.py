@@ -24,7 +24,7 @@ def project(tmp_path):
     return CodeProject(tmp_path)
 
 
-@pytest.mark.row("E3", "E63")
+@pytest.mark.row("E3", "E63", "E144")
 async def test_typescript_is_run_and_what_it_returns_is_the_result(project):
     project.code(
         "greet",
@@ -116,6 +116,8 @@ async def test_any_json_may_be_returned_or_a_whole_result(
     project.code("t", f"export const execute = () => {returned};", runtime)
     result = await project.call("t")
     assert (result.text, result.outcome) == (text, outcome)
+    assert result.success is (outcome is Outcome.OK)
+    assert 0 < result.duration_ms < 60_000
 
 
 @pytest.mark.row("E64")

@@ -36,6 +36,7 @@ def published(modules: Path, name: str, *arguments: str) -> ServerConfig:
 @pytest.mark.row("E4")
 @pytest.mark.row("E21")
 @pytest.mark.row("E142")
+@pytest.mark.row("E144")
 async def test_server_everything_is_used_with_everything_it_has(modules, tmp_path):
     shown: list[str] = []
     asked: list[str] = []

@@ -39,6 +39,7 @@ async def test_the_tools_of_a_server_are_tools_of_opta(tmp_path):
         assert not echo.unavailable
         assert echo.origin.source is Source.MCP
         assert echo.parameters["properties"] == {"text": {"type": "string"}}
+        assert echo.parameters["required"] == ["text"]
         assert echo.wire["function"]["name"] == "mcp_ok_echo"
 
 

@@ -227,6 +227,12 @@ def test_list_and_whatever_is_unknown_list(tools, words):
     assert lines[0] == "Available Tools:"
     assert [line[:2] for line in lines[2:8]] == ["✗ ", "✓ ", "✓ ", "✓ ", "✗ ", "✓ "]
     assert "(off by default)" in lines[2]
+    sent = tools.registry.wire()
+    costs = tools_cost(sent, Form.OPENAI_O200K, count_text).per_tool
+    shown = {line.split()[1]: line for line in lines[2:8] if line.startswith("✓")}
+    assert len(shown) == len(costs)
+    for name, line in shown.items():
+        assert f" ~{costs[name.replace('.', '_')]} tokens" in line
 
 
 @pytest.mark.row("E39", "E46", "E87")

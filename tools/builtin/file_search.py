@@ -70,7 +70,7 @@ def prepare(call: ResolvedCall, services: Services) -> Invocation:
     request = _request(arguments, workspace, asked)
     request = replace(
         request,
-        budget_s=time_limit(services, round(BUDGET_S * 1000))[0] / 1000,
+        budget_s=time_limit(services.max_execution_ms, round(BUDGET_S * 1000))[0] / 1000,
         kept_by=_keeper(services.rules, request.place),
     )
     what = _what(arguments, workspace, request)

@@ -135,7 +135,7 @@ def _reading(
     workspace = services.workspace
     line = shlex.join(("git", operation, *args))
     env = without_transport(services.child_env)
-    timeout_ms, note = time_limit(services, TIMEOUT_MS)
+    timeout_ms, note = time_limit(services.max_execution_ms, TIMEOUT_MS)
 
     async def git(grant: Grant, *argv: str) -> ProcessResult:
         spec = ProcessSpec(

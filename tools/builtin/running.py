@@ -84,7 +84,7 @@ def running(
         effects.append(workspace.effect(EffectKind.READ, command.cwd, call.tool.name))
     effects += [workspace.effect(EffectKind.READ, path, call.tool.name) for path in command.reads]
     effects += guarded_in_command(command.line, command.cwd, services, call.tool.name)
-    timeout_ms, note = time_limit(services, command.timeout_ms)
+    timeout_ms, note = time_limit(services.max_execution_ms, command.timeout_ms)
     # Within walls secrets are hidden, and so are the files that keep git and rg from them.
     checked = services.rules.checked(effects[0]) if walls is None else Checked(())
 
@@ -151,9 +151,8 @@ async def _environment(
     return reading
 
 
-def time_limit(services: Services, wanted_ms: int) -> tuple[int, str]:
-    """Return how long a process may take (ms), and a note where a setting shortened it (E82)."""
-    cap_ms = services.max_execution_ms
+def time_limit(cap_ms: int | None, wanted_ms: int) -> tuple[int, str]:
+    """Return how long a call may take (ms), and a note where `cap_ms`, a setting, cut it (E82)."""
     if cap_ms is None or wanted_ms <= cap_ms:
         return wanted_ms, ""
     return cap_ms, (

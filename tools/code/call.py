@@ -81,7 +81,8 @@ def prepare_code(call: ResolvedCall, around: Surroundings) -> Invocation:
     """Return what a call of a code tool will do. Raises ToolError where nothing can run it."""
     services = around.services
     runtime, walls = _choose(call, services)
-    timeout_ms, note = time_limit(services, call.tool.limits.timeout_ms or DEFAULT_TIMEOUT_MS)
+    wanted_ms = call.tool.limits.timeout_ms or DEFAULT_TIMEOUT_MS
+    timeout_ms, note = time_limit(services.max_execution_ms, wanted_ms)
     running = _Running(call, around, runtime, timeout_ms)
     return Invocation(
         title=title_of(f"{call.tool.name} {_brief(call.arguments)}".strip()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tools.actions import McpAction
+from tools.builtin.running import time_limit
 from tools.definition import (
     Effect,
     EffectKind,
@@ -33,20 +34,20 @@ def prepare_call(
     if action.tool == READ_RESOURCE and not action.server:
         return _prepare_reading(call, servers, max_execution_ms)
     connection = servers.connection(action.server)
+    limit, note = time_limit(max_execution_ms, connection.config.call_ms)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         grant.check(call)
-        limit = _limit(connection, max_execution_ms)
         try:
             result = await connection.call_tool(action.tool, call.arguments, progress, limit)
         except CallTimeout:
-            return _timed_out(connection, limit)
+            return _timed_out(connection, limit, note)
         return result_of(action.server, result)
 
     return Invocation(
         title=f"{call.tool.name}({_brief(call)})",
         effects=(Effect(EffectKind.SERVER, f"{action.server}/{action.tool}", call.tool.name),),
-        preview=TextDisplay(_shown(call, connection)),
+        preview=TextDisplay(_shown(call, connection, note)),
         run=run,
     )
 
@@ -56,23 +57,23 @@ def _prepare_reading(
 ) -> Invocation:
     server, uri = call.arguments["server"], call.arguments.get("uri", "")
     connection = servers.connection(server)
+    limit, note = time_limit(max_execution_ms, connection.config.call_ms)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         grant.check(call)
         if not uri:
             return ToolResult(marked(server, resource_list(connection.catalog)))
-        limit = _limit(connection, max_execution_ms)
         try:
             text = bounded_text(await connection.read_resource(uri, limit))
         except CallTimeout:
-            return _timed_out(connection, limit)
+            return _timed_out(connection, limit, note)
         return ToolResult(marked(server, text.text), full_output=text.full_output)
 
     title = f"read {uri or 'the list of resources'} of {server}"
     return Invocation(
         title=title,
         effects=(Effect(EffectKind.SERVER, f"{server}/{READ_RESOURCE}", call.tool.name),),
-        preview=TextDisplay(title),
+        preview=TextDisplay(f"{title}\n{note}" if note else title),
         run=run,
     )
 
@@ -83,20 +84,15 @@ def resource_list(catalog: Catalog) -> str:
     return "\n".join(lines) or "The server lists no resources."
 
 
-def _limit(connection: Connection, max_execution_ms: int | None) -> int:
-    limits = (connection.config.call_ms, max_execution_ms)
-    return min(limit for limit in limits if limit is not None)
-
-
-def _timed_out(connection: Connection, limit_ms: int) -> ToolResult:
-    return ToolResult(
+def _timed_out(connection: Connection, limit_ms: int, note: str) -> ToolResult:
+    said = (
         f"The MCP server {connection.config.name} did not answer within {limit_ms / 1000:g} s. It "
-        "was told to stop; the outcome is unknown: check before doing it again.",
-        Outcome.TIMED_OUT,
+        "was told to stop; the outcome is unknown: check before doing it again."
     )
+    return ToolResult(f"{said}\n[{note}]" if note else said, Outcome.TIMED_OUT)
 
 
-def _shown(call: ResolvedCall, connection: Connection) -> str:
+def _shown(call: ResolvedCall, connection: Connection, note: str) -> str:
     """Return the arguments whole, and what the server says of its tool, for what that is worth."""
     action, config = call.tool.action, connection.config
     assert isinstance(action, McpAction)
@@ -108,7 +104,7 @@ def _shown(call: ResolvedCall, connection: Connection) -> str:
     told = [words for key, words in _HINTS.items() if hints.get(key) is True]
     if told:
         lines.append(f"the server says, unchecked: {', '.join(told)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *([note] if note else [])])
 
 
 _HINTS = {
