@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
 from functools import partial
@@ -31,7 +32,7 @@ from agent.model.base import ModelClient, ModelError, TextDelta
 from agent.session import Session
 from agent.streams import OutputError
 from agent.ui.port import Signals
-from agent.undo import FileHistory, told
+from agent.undo import FileHistory
 from tools.commands.tools import ToolsCommand
 from tools.cost import Form, form_of
 from tools.definition import JsonObject
@@ -100,6 +101,8 @@ class Chat:
         self.gate = parts.executor.gate
         self.registry = parts.executor.registry
         self.registry.on_load = lambda names: self.emit(ToolsLoaded(names))
+        self.files = parts.files
+        self.context = parts.context
         self.servers = parts.servers
         self.team = parts.team
         self.server_wait_s = parts.server_wait_s
@@ -118,7 +121,7 @@ class Chat:
         """Set the front end's event sink, and tell it what the settings warn of."""
         self._show = show
         self.gate.tell = lambda text: self.notice(text, Level.WARNING)
-        self._parts.files.tell = self.notice
+        self.files.tell = self.notice
         self.jobs.tell = self.notice
         self._parts.hooks.tell = lambda text: self.notice(text, Level.WARNING)
         self._parts.hooks.about = lambda: {
@@ -185,8 +188,8 @@ class Chat:
             self.emit(TurnFinished(TurnEnd.FAILED, str(error), error.next_step))
             self.last_outcome = replace(failed(error), unusable=True)
             return self.last_outcome
-        self._parts.context.tell_jobs(self.jobs.take_news())
-        context, images = await self._parts.context.take(
+        self.context.tell_jobs(self.jobs.take_news())
+        context, images = await self.context.take(
             text if typed is None else typed,
             first=not self.conversation.messages,
             tell=self.notice,
@@ -194,24 +197,25 @@ class Chat:
         )
 
         async def added() -> list[UserMessage]:
-            take = partial(self._parts.context.take, first=False, tell=self.notice)
-            return [UserMessage(one, *await take(one)) for one in waiting()]
+            take = partial(self.context.take, first=False, tell=self.notice)
+            return [UserMessage(one, *await take(one), at=time.time()) for one in waiting()]
 
-        self._parts.files.begin(self.session.id, text)
+        now = time.time()
+        self.files.begin(self.session.id, text, now)
         self.in_turn = True
         try:
             self.last_outcome = await run_turn(
-                UserMessage(text, context, images),
+                UserMessage(text, context, images, now),
                 model=model,
                 executor=self.executor,
                 conversation=self.conversation,
                 limits=self.limits,
                 emit=self.emit,
-                context=TurnContext(self._parts.context.standing, added),
+                context=TurnContext(self.context.standing, added),
             )
         finally:
             self.in_turn = False
-            self._parts.files.end()
+            self.files.end()
         summary = _turn_summary(self.last_outcome, self.conversation.usage, self.prices)
         await self._parts.hooks.stopped(summary, self.emit)
         return self.last_outcome
@@ -219,18 +223,7 @@ class Chat:
     async def run_as_person(self, command: str, *, background: bool = False) -> None:
         """Run a shell command that the person typed; the model sees it with the next message."""
         if command:
-            await self._parts.context.run_as_person(command, self.emit, background=background)
-
-    async def restore_files(self, *, undoing: bool) -> str:
-        """Take back what the last turn did to files, or put it again; say what was done.
-
-        Raises VersionsError.
-        """
-        files = self._parts.files
-        restored = await (files.undo if undoing else files.redo)(self.session.id)
-        if restored is not None and restored.done:
-            self._parts.context.tell_done(told(restored, undoing=undoing))
-        return told(restored, undoing=undoing, way_back="/redo" if undoing else "/undo")
+            await self.context.run_as_person(command, self.emit, background=background)
 
     def goodbye(self) -> str:
         """The way back, for printing on exit; empty when nothing was recorded."""
@@ -251,7 +244,7 @@ class Chat:
 
     async def compact(self, wishes: str) -> str:
         """Summarise the history now. Raises ModelError."""
-        standing = self._parts.context.standing
+        standing = self.context.standing
         compactor = Compactor(self._client(), self.emit, self.limits.context_window, standing)
         done = await compactor.compact(self.conversation, wishes)
         return "" if done else "There is nothing to summarise yet."
@@ -259,7 +252,7 @@ class Chat:
     def rewind(self, position: int) -> None:
         """Forget the message at `position` of the history, and what followed it."""
         self.conversation.rewind(position)
-        self._parts.context.rewound()
+        self.context.rewound()
         self.emit(Rewound(position))
 
     def resume(self, identity: str) -> str:
@@ -286,7 +279,7 @@ class Chat:
         stopped = await self.jobs.stop_all()
         if stopped:
             self.notice(f"{stopped} job{'s' * (stopped > 1)} in the background stopped")
-        await self._parts.files.aclose()
+        await self.files.aclose()
         await self.servers.close()
         if self.team is not None:
             await self.team.close()
@@ -304,11 +297,11 @@ class Chat:
         self.conversation = Conversation(self._parts.system, session.messages)
         self.conversation.usage = session.usage
         self.registry.begin(session.loaded)
-        self._parts.context.forget()
+        self.context.forget()
         if session.moved:
-            self._parts.context.tell_place()
+            self.context.tell_place()
         for finished in session.unsent:
-            self._parts.context.take_up(finished.call, finished.result)
+            self.context.take_up(finished.call, finished.result)
 
     def _client(self) -> ModelClient:
         if self._model is None:

@@ -2,8 +2,9 @@
 
 Every object has `v` (1) and `type`; the other keys by type:
 
-    turn          text, context, images               the person's message; images where it has some
-    added         text, context, images               a message that joins the turn
+    turn          text, context, images, at           the person's message; images where it has
+                                                      some; when it was said, seconds since 1970
+    added         text, context, images, at           a message that joins the turn
     tools         names                               what the next requests hold, where it changed
     request       number                              a request was sent (counts within the turn)
     text          text                                a piece of the answer
@@ -244,6 +245,7 @@ def _write_user(message: UserMessage) -> JsonObject:
         "text": message.text,
         "context": message.context,
         **({"images": images} if images else {}),
+        **({"at": message.at} if message.at is not None else {}),
     }
 
 
@@ -253,6 +255,7 @@ def _read_user(fields: JsonObject) -> UserMessage:
         _get(fields, "text", str),
         _get(fields, "context", str),
         tuple(Image(_get(one, "media_type", str), _get(one, "base64", str)) for one in images),
+        _maybe(fields, "at", float),
     )
 
 

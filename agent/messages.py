@@ -32,12 +32,14 @@ class Image:
 class UserMessage:
     """What the person said. `context` is text opta adds for the model before it (may be empty).
 
-    The summary of what was said before is a context without a text.
+    The summary of what was said before is a context without a text. `at` is when it was said, in
+    seconds since 1970; None where that is not known.
     """
 
     text: str
     context: str = ""
     images: tuple[Image, ...] = ()
+    at: float | None = None
 
     @property
     def model_text(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent import user_commands
+from agent import undo_chat, user_commands
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
 from prompts import load
@@ -228,11 +228,11 @@ async def _compact(chat: Chat, rest: str) -> str:
 
 
 async def _undo(chat: Chat, _: str) -> str:
-    return await chat.restore_files(undoing=True)
+    return await undo_chat.restore_last(chat, undoing=True)
 
 
 async def _redo(chat: Chat, _: str) -> str:
-    return await chat.restore_files(undoing=False)
+    return await undo_chat.restore_last(chat, undoing=False)
 
 
 async def _resume(chat: Chat, rest: str) -> str:
@@ -311,7 +311,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("compact", "summarise the conversation to make room", _compact, "[what to keep]"),
     SlashCommand("undo", "take back what the last turn changed in files", _undo),
     SlashCommand("redo", "put again what was taken back", _redo),
-    SlashCommand("rewind", "go back to an earlier message and write it anew", _rewind),
+    SlashCommand("rewind", "go back to an earlier message, files too", _rewind),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
     SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import storage
 from tools.actions import BuiltinAction
 from tools.definition import (
-    Effect,
     EffectKind,
     Invocation,
     Origin,
@@ -57,6 +56,7 @@ class _Turn:
 
     session: str
     title: str
+    began: float
     before: asyncio.Task[Snapshot | None] | None = None
     written: set[str] = field(default_factory=set)
 
@@ -83,10 +83,13 @@ class FileHistory:
         self._watcher: TreeWatcher | None = None
         self._remembered: dict[str, Seen] = {}
 
-    def begin(self, session: str, title: str) -> None:
-        """A turn begins. Nothing is looked at before a call may change files."""
+    def begin(self, session: str, title: str, at: float) -> None:
+        """A turn begins, `at` seconds since 1970.
+
+        Nothing is looked at before a call may change files.
+        """
         if self._enabled:
-            self._turn = _Turn(session, one_line(title, TITLE_CHARS))
+            self._turn = _Turn(session, one_line(title, TITLE_CHARS), at)
 
     async def before_change(self, invocation: Invocation) -> None:
         """Wait until the files were looked at, before the first call that may change some."""
@@ -116,11 +119,33 @@ class FileHistory:
 
         Raises VersionsError.
         """
-        return await self._restore(session, TurnState.UNDONE)
+        restored = await self._restore(lambda kept: kept.last_done(session), TurnState.UNDONE)
+        return restored[0] if restored else None
 
     async def redo(self, session: str) -> Restored | None:
         """Put again what was taken back last; None where nothing was. Raises VersionsError."""
-        return await self._restore(session, TurnState.DONE)
+        restored = await self._restore(lambda kept: kept.last_undone(session), TurnState.DONE)
+        return restored[0] if restored else None
+
+    async def changed_since(self, session: str, moment: float) -> list[str]:
+        """Return what turns of a session have changed since and can be taken back, as paths.
+
+        `moment` is in seconds since 1970. Raises VersionsError.
+        """
+        if not self._enabled:
+            return []
+        await self.settle()
+        async with self._using:
+            _, versions = await asyncio.to_thread(self._open)
+            turns = versions.done_since(session, moment)
+        return sorted({change.path for turn in turns for change in turn.changes})
+
+    async def undo_since(self, session: str, moment: float) -> list[Restored]:
+        """Take back all that turns of a session have changed since `moment`, the last one first.
+
+        Raises VersionsError.
+        """
+        return await self._restore(lambda kept: kept.done_since(session, moment), TurnState.UNDONE)
 
     async def settle(self) -> None:
         """Wait until what the last turn changed is written down."""
@@ -204,21 +229,25 @@ class FileHistory:
             after = self._snapshot() or before
         changes, uncovered = before.changes_to(after), before.uncovered(after)
         if changes or uncovered:
-            versions.record(turn.session, turn.title, changes, uncovered)
+            versions.record(turn.session, turn.title, changes, uncovered, turn.began)
 
-    async def _restore(self, session: str, wanted: TurnState) -> Restored | None:
+    async def _restore(
+        self, find: Callable[[FileVersions], list[RecordedTurn]], wanted: TurnState
+    ) -> list[Restored]:
         await self.settle()
         async with self._using:
             _, versions = await asyncio.to_thread(self._open)
-            undoing = wanted is TurnState.UNDONE
-            turn = versions.last_done(session) if undoing else versions.last_undone(session)
-            if turn is None:
-                return None
-            changes = [Change(c.path, c.after, c.before) if undoing else c for c in turn.changes]
-            restored = await self._put_back(versions, turn, changes)
-            if restored.done or not restored.kept:
-                versions.mark(turn, wanted)
-            return restored
+            return [await self._restore_turn(versions, turn, wanted) for turn in find(versions)]
+
+    async def _restore_turn(
+        self, versions: FileVersions, turn: RecordedTurn, wanted: TurnState
+    ) -> Restored:
+        undoing = wanted is TurnState.UNDONE
+        changes = [Change(c.path, c.after, c.before) if undoing else c for c in turn.changes]
+        restored = await self._put_back(versions, turn, changes)
+        if restored.done or not restored.kept:
+            versions.mark(turn, wanted)
+        return restored
 
     async def _put_back(
         self, versions: FileVersions, turn: RecordedTurn, changes: list[Change]
@@ -237,15 +266,15 @@ class FileHistory:
                     kept.append((change.path, str(error)))
             return ToolResult(f"{len(done)} files put back")
 
-        effects = tuple(self._effect(change.path) for change in changes)
+        effects = tuple(
+            self._workspace.effect(EffectKind.WRITE, self._workspace.root / path, path)
+            for path in (change.path for change in changes)
+        )
         invocation = Invocation(f"put back {turn.title}", effects, TextDisplay(""), run)
         decision = self._gate.authorise_person(call, invocation, "typed by you")
         if decision.grant is not None:
             await invocation.run(decision.grant, lambda text: None)
         return Restored(turn.title, tuple(sorted(filter(None, done))), tuple(sorted(kept)))
-
-    def _effect(self, path: str) -> Effect:
-        return self._workspace.effect(EffectKind.WRITE, self._workspace.root / path, path)
 
 
 @record
@@ -292,12 +321,29 @@ def told(restored: Restored | None, *, undoing: bool, way_back: str = "") -> str
     verb = "Took back" if undoing else "Put again"
     lines = [f"{verb} what “{sanitize(restored.title)}” changed: {_files(len(restored.done))}."]
     lines += [f"  {line}" for line in restored.done]
-    if restored.kept:
-        lines.append("Left as they are:")
-        lines += [f"  {shown_name(path)}: {reason}" for path, reason in restored.kept]
+    lines += _left(restored.kept)
     if way_back and restored.done:
         lines.append(f"To reverse it: {way_back}")
     return "\n".join(lines)
+
+
+def told_all(restored: Sequence[Restored]) -> str:
+    """Say what was taken back of several turns."""
+    lines = [told(one, undoing=True) for one in restored]
+    times = sum(bool(one.done) for one in restored)
+    if times:
+        lines.append(f"To reverse it: /redo{f', {times} times' if times > 1 else ''}")
+    return "\n".join(lines)
+
+
+def left(restored: Sequence[Restored]) -> str:
+    """Say of which files earlier changes could not be taken back; empty where of all."""
+    return "\n".join(_left(pair for one in restored for pair in one.kept))
+
+
+def _left(kept: Iterable[tuple[str, str]]) -> list[str]:
+    named = dict.fromkeys(f"  {shown_name(path)}: {reason}" for path, reason in kept)
+    return ["Left as they are:", *named] if named else []
 
 
 def _files(count: int) -> str:

@@ -49,6 +49,101 @@ def test_a_turn_is_taken_back_and_put_again_in_the_chat_and_the_model_is_told():
         assert said.index("Took back") < said.index("Put again") < said.index("what now?")
 
 
+def rewound(terminal, message, *, choose):
+    """Type `/rewind`, choose a message of three and what to go back with; return the screen."""
+    send(terminal, "/rewind")
+    listed = terminal.wait("Go back to before which of your messages?")
+    options = [line.strip(" >") for line in listed.split("Go back to")[-1].splitlines()[1:]]
+    for _ in range(options.index(message)):
+        terminal.send("Down")
+    terminal.send("Enter")
+    screen = terminal.wait("Go back with what?")
+    terminal.send(choose)
+    return screen
+
+
+def send(terminal, text):
+    terminal.wait(lambda screen: "(Esc to stop)" not in screen)
+    terminal.type(text)
+    terminal.send("Enter")
+
+
+def three_turns(terminal):
+    for name in ("one", "two", "three"):
+        send(terminal, f"make {name}")
+        terminal.wait(f"made {name}.")
+
+
+def making(name):
+    """A turn that changes one file and makes another."""
+    command = f"echo {name} > f; echo {name} > {name}"
+    return call("run_command", command=command), say(f"made {name}.")
+
+
+@needs_tmux
+def test_rewind_takes_back_the_files_too_and_redo_puts_them_again():
+    script = [*making("one"), *making("two"), *making("three"), say("Anew.")]
+    with ModelServer(script) as server, Terminal([*OPTA, *connected(server), SKIP]) as terminal:
+        terminal.wait("skip permissions")
+        three_turns(terminal)
+        screen = rewound(terminal, "make two", choose="b")
+        assert "[c] the conversation: files stay as they are" in screen
+        assert "[b] the conversation and files: f, three, two" in screen
+        screen = terminal.wait("To reverse it: /redo, 2 times")
+        assert "Taken back: that message and all that followed it." in screen
+        assert "Took back what “make three” changed: 2 files." in screen
+        terminal.wait("> make two")
+        assert Path("f").read_text() == "one\n"
+        assert not Path("two").exists()
+        assert not Path("three").exists()
+        terminal.type(" anew")
+        terminal.send("Enter")
+        terminal.wait("Anew.")
+        said = [message["content"] or "" for message in server.sent_messages[1:]]
+        assert said[-1] == "make two anew", "it knows nothing of what was taken back"
+        assert "make three" not in "".join(said)
+
+
+@needs_tmux
+def test_rewind_to_the_conversation_or_to_files_alone():
+    script = [*making("one"), *making("two"), *making("three"), say("Noted."), say("Anew.")]
+    Path("f").write_text("before\n")
+    with ModelServer(script) as server, Terminal([*OPTA, *connected(server), SKIP]) as terminal:
+        terminal.wait("skip permissions")
+        three_turns(terminal)
+        Path("three").write_text("by hand\n")
+        rewound(terminal, "make three", choose="f")
+        screen = terminal.wait("To reverse it: /redo")
+        assert "three: was changed since" in screen
+        assert (Path("f").read_text(), Path("three").read_text()) == ("two\n", "by hand\n")
+        send(terminal, "and now?")
+        terminal.wait("Noted.")
+        told = server.sent_messages[-1]["content"]
+        assert "Took back what “make three” changed: 1 file." in told
+        assert any(message["content"] == "made three." for message in server.sent_messages)
+        rewound(terminal, "make one", choose="c")
+        terminal.wait("Files are as they are; /undo takes back what was changed in them.")
+        assert Path("f").read_text() == "two\n"
+        terminal.wait("> make one")
+        terminal.send("Enter")
+        terminal.wait("Anew.")
+        assert len(server.sent_messages) == 2, "a system prompt and the message"
+
+
+@needs_tmux
+def test_rewind_of_a_session_that_goes_on_after_a_restart_knows_its_files():
+    with ModelServer([*making("one"), *making("two"), say("Talked.")]) as server:
+        assert opta("-p", "make one", SKIP, server=server).returncode == 0
+        assert opta("-p", "make two", "--continue", SKIP, server=server).returncode == 0
+        with Terminal([*OPTA, *connected(server), SKIP, "--continue"]) as terminal:
+            terminal.wait("made two.")
+            send(terminal, "let us talk")
+            terminal.wait("Talked.")
+            rewound(terminal, "make one", choose="b")
+            terminal.wait("To reverse it: /redo, 2 times")
+    assert not any(Path(name).exists() for name in ("f", "one", "two"))
+
+
 @needs_tmux
 def test_undo_typed_while_a_turn_runs_waits_for_it_and_takes_it_back():
     notes = Path("notes.txt")

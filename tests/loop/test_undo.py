@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import stat
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.undo import FileHistory, told
+from agent.undo import FileHistory, left, told, told_all
 from tests.support.calls import make_invocation, reads, runs, writes
 from tools import storage
 from tools.files import snapshot, versions
@@ -31,6 +32,7 @@ class Project:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.told: list[str] = []
+        self.clock = time.time()
         self.open()
 
     def open(self) -> None:
@@ -39,7 +41,8 @@ class Project:
         self.files.tell = self.told.append
 
     async def turn(self, change, title="change it", session="s", invocation=COMMAND):
-        self.files.begin(session, title)
+        self.clock += 1
+        self.files.begin(session, title, self.clock)
         await self.files.before_change(invocation)
         change()
         self.files.end()
@@ -125,6 +128,55 @@ async def test_turns_are_taken_back_one_by_one_and_a_new_turn_ends_the_way_forwa
     assert path.read_text() == "0"
     assert await project.undo() is None
     assert "nothing to take back" in told(None, undoing=True)
+
+
+async def test_all_since_a_moment_is_taken_back_and_put_again_turn_by_turn(project):
+    path = project.write("f", "0")
+    moments = []
+    for number in "1234":
+        moments.append(project.clock + 1)
+
+        def change(number=number):
+            path.write_text(number)
+            project.write(f"new/{number}", "made")
+
+        await project.turn(change, title=f"turn {number}")
+        await project.turn(lambda: None, title="changes nothing")
+    await project.turn(lambda: project.write("g", "1"), session="other")
+    await project.undo()
+    assert await project.files.changed_since("s", moments[1]) == ["f", "new/2", "new/3"]
+    restored = await project.files.undo_since("s", moments[1])
+    assert [one.title for one in restored] == ["turn 3", "turn 2"]
+    assert path.read_text() == "1"
+    assert [found.name for found in (project.root / "new").iterdir()] == ["1"]
+    assert (project.root / "g").exists(), "another session made it"
+    assert told_all(restored).endswith("\nTo reverse it: /redo, 2 times")
+    assert await project.files.changed_since("s", moments[1]) == []
+    assert [(await project.redo()).title for _ in range(2)] == ["turn 2", "turn 3"]
+    assert path.read_text() == "3"
+    assert await project.files.changed_since("s", project.clock + 1) == []
+
+
+async def test_a_turn_that_began_after_one_whose_clock_was_set_back_is_taken_back_too(project):
+    path = project.write("f", "0")
+    moment = project.clock + 1
+    await project.turn(lambda: path.write_text("1"), title="turn 1")
+    project.clock -= 3600
+    await project.turn(lambda: path.write_text("2"), title="turn 2")
+    assert len(await project.files.undo_since("s", moment)) == 2
+    assert path.read_text() == "0"
+
+
+async def test_what_cannot_be_taken_back_of_one_turn_keeps_no_other(project):
+    mine, theirs = project.write("mine", "0"), project.write("theirs", "0")
+    moment = project.clock + 1
+    await project.turn(lambda: (mine.write_text("1"), theirs.write_text("1")), title="turn 1")
+    await project.turn(lambda: mine.write_text("2"), title="turn 2")
+    mine.write_text("by hand")
+    restored = await project.files.undo_since("s", moment)
+    assert (mine.read_text(), theirs.read_text()) == ("by hand", "0")
+    assert [one.kept for one in restored] == [(("mine", "was changed since"),)] * 2
+    assert left(restored).splitlines() == ["Left as they are:", "  mine: was changed since"]
 
 
 async def test_what_the_person_did_in_between_is_left_and_named(project):

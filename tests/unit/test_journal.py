@@ -82,7 +82,7 @@ EVENT: st.SearchStrategy[Event] = st.one_of(
         TurnStarted, st.builds(UserMessage, TEXT, TEXT, st.lists(IMAGE, max_size=2).map(tuple))
     ),
     st.just(ImagesDropped()),
-    st.builds(MessageAdded, st.builds(UserMessage, TEXT, TEXT)),
+    st.builds(MessageAdded, st.builds(UserMessage, TEXT, TEXT, at=st.none() | st.floats(0, 2e9))),
     st.builds(Rewound, st.integers(0, 5)),
     st.builds(RequestStarted, COUNT),
     st.builds(TextDelta, TEXT),
@@ -119,8 +119,8 @@ def write(path: Path, events: Sequence[Event], secrets: Sequence[str] = ()) -> J
 def form(message: Message) -> object:
     """A message as a value that compares: messages themselves compare by identity."""
     match message:
-        case UserMessage(text, context, images):
-            return text, context, *images
+        case UserMessage(text, context, images, at):
+            return text, context, *([at] if at is not None else []), *images
         case ToolMessage(call, result):
             return call, result
         case _:

@@ -133,8 +133,12 @@ class FileVersions:
         title: str,
         changes: Iterable[Change],
         uncovered: Iterable[tuple[str, str]],
+        began: float,
     ) -> None:
-        """Write down what a turn of a session changed; what was undone cannot be redone now."""
+        """Write down what a turn of a session changed; what was undone cannot be redone now.
+
+        `began` is when the turn did, in seconds since 1970.
+        """
         with self._using() as database:
             self._store_kept(database)
             database.execute(
@@ -143,7 +147,7 @@ class FileVersions:
             )
             turn = database.execute(
                 "INSERT INTO turns (session, made, title, state) VALUES (?, ?, ?, ?)",
-                (session, time.time(), title, TurnState.DONE),
+                (session, began, title, TurnState.DONE),
             ).lastrowid
             database.executemany(
                 "INSERT INTO changes VALUES (?,?,?,?,?,?)",
@@ -158,13 +162,24 @@ class FileVersions:
                 [(turn, os.fsencode(path), reason) for path, reason in uncovered],
             )
 
-    def last_done(self, session: str) -> RecordedTurn | None:
-        """Return the newest turn of a session whose changes are in the files."""
-        return self._find("WHERE session = ? AND state = ? ORDER BY id DESC", session, "done")
+    def last_done(self, session: str) -> list[RecordedTurn]:
+        """Return the newest turn of a session whose changes are in the files, if there is one."""
+        return self._find("WHERE session = ? AND state = 'done' ORDER BY id DESC LIMIT 1", session)
 
-    def last_undone(self, session: str) -> RecordedTurn | None:
-        """Return the turn of a session that was taken back last."""
-        return self._find("WHERE session = ? AND state = ? ORDER BY id", session, "undone")
+    def done_since(self, session: str, moment: float) -> list[RecordedTurn]:
+        """Return the turns of a session whose changes are in the files, the newest first.
+
+        The oldest is the first that began at `moment` or later, in seconds since 1970.
+        """
+        return self._find(
+            "WHERE session = ?1 AND state = 'done' AND id >= "
+            "(SELECT min(id) FROM turns WHERE session = ?1 AND made >= ?2) ORDER BY id DESC",
+            session, moment,
+        )  # fmt: skip
+
+    def last_undone(self, session: str) -> list[RecordedTurn]:
+        """Return the turn of a session that was taken back last, if there is one."""
+        return self._find("WHERE session = ? AND state = 'undone' ORDER BY id LIMIT 1", session)
 
     def mark(self, turn: RecordedTurn, state: TurnState) -> None:
         """Write down that a turn's changes were taken back, or put again."""
@@ -194,26 +209,10 @@ class FileVersions:
         with suppress(sqlite3.Error):
             self._database.close()
 
-    def _find(self, clause: str, session: str, state: str) -> RecordedTurn | None:
+    def _find(self, clause: str, *values: str | float) -> list[RecordedTurn]:
         with self._using() as database:
-            row = database.execute(
-                f"SELECT id, title FROM turns {clause} LIMIT 1",
-                (session, state),
-            ).fetchone()
-            if row is None:
-                return None
-            changes = database.execute(
-                "SELECT path, before, before_permissions, after, after_permissions "
-                "FROM changes WHERE turn = ? ORDER BY path", row[:1],
-            )  # fmt: skip
-            found = tuple(
-                Change(os.fsdecode(c[0]), _version(*c[1:3]), _version(*c[3:5])) for c in changes
-            )
-            uncovered = database.execute(
-                "SELECT path, reason FROM uncovered WHERE turn = ? ORDER BY path", row[:1]
-            )
-            named = tuple((os.fsdecode(path), reason) for path, reason in uncovered)
-            return RecordedTurn(row[0], row[1], found, named)
+            found = database.execute(f"SELECT id, title FROM turns {clause}", values).fetchall()
+            return [_turn(database, *row) for row in found]
 
     @contextmanager
     def _using(self) -> Iterator[sqlite3.Connection]:
@@ -241,6 +240,19 @@ class FileVersions:
                     "AND digest NOT IN (SELECT before FROM changes WHERE before IS NOT NULL) "
                     "AND digest NOT IN (SELECT after FROM changes WHERE after IS NOT NULL)"
                 )
+
+
+def _turn(database: sqlite3.Connection, id_: int, title: str) -> RecordedTurn:
+    changes = database.execute(
+        "SELECT path, before, before_permissions, after, after_permissions "
+        "FROM changes WHERE turn = ? ORDER BY path", (id_,),
+    )  # fmt: skip
+    found = tuple(Change(os.fsdecode(c[0]), _version(*c[1:3]), _version(*c[3:5])) for c in changes)
+    uncovered = database.execute(
+        "SELECT path, reason FROM uncovered WHERE turn = ? ORDER BY path", (id_,)
+    )
+    named = tuple((os.fsdecode(path), reason) for path, reason in uncovered)
+    return RecordedTurn(id_, title, found, named)
 
 
 def _file_for(root: Path) -> Path:
