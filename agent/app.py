@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -12,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from agent import log
 from agent.chat import Chat, Parts, Tell
 from agent.configuration import (
     hook_settings,
-    isolation_of,
     mcp_configured,
     read_settings,
+    surroundings_of_servers,
 )
 from agent.configured_model import make_model, unusable
 from agent.context import MessageContext
@@ -27,7 +27,6 @@ from agent.instructions import FILE_NAME, ProjectInstructions
 from agent.journal import BATCH, CHAT, SERVED
 from agent.loop import Limits
 from agent.project import ProjectTrust
-from agent.redaction import REDACTED, Redactor, configured_secrets
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
 from agent.team import team_tools
@@ -39,16 +38,13 @@ from tools import storage
 from tools.builtin import all_builtins, background_job
 from tools.builtin.kit import Builtin, Services
 from tools.definition import Invocation, ResolvedCall
-from tools.engine.environment import child_environment
 from tools.engine.jobs import Jobs
-from tools.engine.masking import Masker
 from tools.executor import Hooks, ToolExecutor
 from tools.files.paths import shown_name
 from tools.files.workspace import Workspace, remove_unfinished
 from tools.find_tools import FindTools
 from tools.hooks import HookRunner
 from tools.permissions.gate import PermissionGate
-from tools.permissions.mode import Mode
 from tools.permissions.question import Approver
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleSet
@@ -117,7 +113,7 @@ def build_chat(
     root = trust.root
     settings = _settings(trust, options)
     gate = _gate(root, settings, approver)
-    around = _surroundings(root, settings, gate)
+    around = surroundings_of_servers(root, settings, gate)
     servers = McpServers(partial(mcp_configured, trust, settings), around, _open_address)
     team = team_tools(settings, gate)
     registry = build_registry(trust, settings, session_tools, servers.definitions, team)
@@ -150,8 +146,8 @@ def build_chat(
             team=team,
             server_wait_s=WAIT_S if options.kind == CHAT else None,
             check_project=lambda: _check_project(trust, ask_trust),
-            begin_session=_session_starter(root, settings, options),
-            reopen_session=_session_opener(root, settings, options.kind),
+            begin_session=_session_starter(root, options),
+            reopen_session=_session_opener(root, options.kind),
             limits=_limits(settings),
             system=load("system"),
             tools_command=lambda form: build_tools_command(root, registry, settings, form),
@@ -179,12 +175,6 @@ def _around_calls(
     return Hooks(files.before_change, instructions.for_paths, programs=programs)
 
 
-def _surroundings(root: Path, settings: Settings, gate: PermissionGate) -> Surroundings:
-    isolation = isolation_of(root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX)
-    environment = child_environment(os.environ, secrets=settings.secret_variables)
-    return Surroundings(root, environment, gate, isolation)
-
-
 def _instructions(trust: ProjectTrust) -> ProjectInstructions:
     return ProjectInstructions(
         trust.root, trusted=lambda: trust.level.reads, user_file=storage.config_dir() / FILE_NAME
@@ -205,7 +195,7 @@ def _services(
         gate.rules,
         settings.max_execution_ms,
         around.isolation,
-        Masker(configured_secrets(settings, os.environ), REDACTED),
+        around.masker,
         jobs,
         partial(_prepare_served, servers=servers, max_execution_ms=settings.max_execution_ms),
     )
@@ -222,7 +212,7 @@ def _prepare_served(
 def _open_address(config: ServerConfig) -> AbstractAsyncContextManager[tuple[Any, Any]]:
     from tools.sources.mcp.http import open_address
 
-    return open_address(config)
+    return open_address(config, log.learn)
 
 
 def _warnings(settings: Settings, root: Path, kind: str) -> tuple[str, ...]:
@@ -277,24 +267,18 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _redact(settings: Settings) -> Redactor:
-    return Redactor(configured_secrets(settings, os.environ))
-
-
-def _session_starter(
-    root: Path, settings: Settings, options: Options
-) -> Callable[[str, Tell], Session]:
+def _session_starter(root: Path, options: Options) -> Callable[[str, Tell], Session]:
     def begin(model: str, tell: Tell) -> Session:
         return start(
-            root, model, options.version, tell=tell, redact=_redact(settings), kind=options.kind
+            root, model, options.version, tell=tell, redact=log.redactor(), kind=options.kind
         )
 
     return begin
 
 
-def _session_opener(root: Path, settings: Settings, kind: str) -> Callable[[str, Tell], Session]:
+def _session_opener(root: Path, kind: str) -> Callable[[str, Tell], Session]:
     def reopen(identity: str, tell: Tell) -> Session:
-        redact = _redact(settings)
+        redact = log.redactor()
         if not identity:
             return resume_newest(root, kind, tell=tell, redact=redact)
         return resume(find(identity), root, tell=tell, redact=redact)

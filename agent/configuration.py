@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agent import log
 from agent.errors import USAGE, UserError
 from agent.project import ProjectTrust
-from agent.redaction import Redactor, configured_secrets
+from agent.redaction import configured_secrets
 from agent.settings import load_settings
 from agent.settings_files import SettingsError
 from agent.settings_values import Settings
@@ -30,7 +30,9 @@ from tools.sources.files import SEVERAL, tool_places
 
 if TYPE_CHECKING:
     from tools.engine.isolation.choice import Isolation
+    from tools.permissions.gate import PermissionGate
     from tools.sources.mcp.files import Configured
+    from tools.sources.mcp.servers import Surroundings
 
 
 def read_settings(root: Path, flags: dict[str, Any], *, trusted: TrustReport | None) -> Settings:
@@ -42,7 +44,7 @@ def read_settings(root: Path, flags: dict[str, Any], *, trusted: TrustReport | N
         settings = load_settings(root, trusted=trusted, flags=flags, environ=os.environ)
     except (SettingsError, storage.StorageError) as error:
         raise UserError(str(error), USAGE) from None
-    log.install(Redactor(configured_secrets(settings, os.environ)))
+    log.learn(configured_secrets(settings, os.environ))
     return settings
 
 
@@ -54,6 +56,17 @@ def isolation_of(
     from tools.files.walls import survey
 
     return Isolation(root, survey, settings.isolation, in_auto_sandbox=in_auto_sandbox)
+
+
+def surroundings_of_servers(root: Path, settings: Settings, gate: PermissionGate) -> Surroundings:
+    """Return what MCP servers, and the calls of a chat, run in."""
+    from tools.engine.environment import child_environment
+    from tools.permissions.mode import Mode
+    from tools.sources.mcp.servers import Surroundings
+
+    environment = child_environment(os.environ, secrets=settings.secret_variables)
+    walls = isolation_of(root, settings, lambda: gate.mode is Mode.AUTO_SANDBOX)
+    return Surroundings(root, environment, gate, walls, log.redactor().masker)
 
 
 def codex_config(settings: Settings) -> Path:
@@ -135,7 +148,10 @@ def tool_files(project: Path | None, codex_file: Path) -> list[tuple[Scope, Path
 
 
 def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
-    """Return the MCP servers that are configured now; those of the project only while trusted."""
+    """Return the MCP servers that are configured now; those of the project only while trusted.
+
+    What they are given in secret is kept out of what opta writes and shows from now on (R39).
+    """
     from tools.sources.mcp.files import Configured, read_configured
 
     if not settings.mcp_enabled:
@@ -145,6 +161,9 @@ def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
         (Scope.USER, storage.config_dir() / "config.yml"),
         (Scope.GLOBAL, storage.global_dir() / "config.yml"),
     ]
-    return read_configured(
+    configured = read_configured(
         project, own, os.environ, secrets=settings.secret_variables, holds=trust.holds
     )
+    for server in configured.servers.values():
+        log.learn(server.secrets(os.environ))
+    return configured

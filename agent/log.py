@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,18 @@ def install(redact: Redactor | None = None) -> None:
     sys.unraisablehook = lambda args: _log_unseen(args.exc_value)
 
 
+def learn(secrets: Iterable[str]) -> None:
+    """Take these out too, of all that this process writes and shows from now on."""
+    if _handler.redact is None:
+        install(Redactor(environment_secrets()))
+    redactor().learn(secrets)
+
+
 def redactor() -> Redactor:
-    """Return what takes out the secrets that are known, of all that may end in a file."""
+    """Return what takes out the secrets that are known, of all that may end in a file.
+
+    It is the same one from the first time that something was learned.
+    """
     return _handler.redacted()
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent import streams
-from agent.configuration import isolation_of
+from agent import log, streams
+from agent.configuration import surroundings_of_servers
 from agent.settings_values import Settings
-from tools.engine.environment import child_environment
 from tools.permissions.gate import PermissionGate
 from tools.permissions.rules import RuleSet
-from tools.sources.mcp.servers import McpServers, Surroundings
+from tools.sources.mcp.servers import McpServers
 
 if TYPE_CHECKING:
     from tools.sources.mcp.files import Configured
@@ -28,10 +27,9 @@ async def connected(
     from tools.engine.process import settle
     from tools.sources.mcp.http import open_address
 
-    environment = child_environment(os.environ, secrets=settings.secret_variables)
     gate = PermissionGate(RuleSet(settings.rules, root))
-    around = Surroundings(root, environment, gate, isolation_of(root, settings))
-    servers = McpServers(lambda: configured, around, open_address)
+    around = surroundings_of_servers(root, settings, gate)
+    servers = McpServers(lambda: configured, around, partial(open_address, learn=log.learn))
     servers.tell = streams.tell
     try:
         servers.start()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
+from agent import log
 from agent.configuration import mcp_configured, read_settings
 from agent.errors import FAILED, USAGE, UserError
 from agent.flags import add_command, add_project_flags, add_subcommands
@@ -206,13 +207,14 @@ def _configured(arguments: argparse.Namespace, root: Path) -> Configured:
 def _list(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
     configured = _configured(arguments, root)
     servers = [configured.servers[name] for name in sorted(configured.servers)]
+    hidden = log.redactor()
     if arguments.format == "json":
-        write_json(out, [_data(config) for config in servers])
+        write_json(out, hidden.tree([_data(config) for config in servers]))
     else:
         width = max((len(config.name) for config in servers), default=0)
         for config in servers:
             off = "" if config.enabled else " (off)"
-            what = visible(config.url or " ".join(config.argv))
+            what = visible(hidden(config.url or " ".join(config.argv)))
             out.write(f"{config.name:<{width}}  {what}  [{visible(config.place)}]{off}\n")
         if not servers:
             out.write("No MCP server is configured. Add one: opta mcp add NAME -- COMMAND\n")
@@ -296,7 +298,7 @@ def _login(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
 
     sdk.load()
     try:
-        asyncio.run(log_in(config, show))
+        asyncio.run(log_in(config, show, log.learn))
     except LoginFailed as error:
         raise UserError(f"not logged in to {config.name}: {visible(str(error))}") from None
     if not store.exists():

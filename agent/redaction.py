@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tools.engine.environment import PROVIDER_KEYS
 from tools.engine.masking import MaskedStream, Masker
+from tools.secret_values import SHORTEST, address_secrets, header_secrets
 
 if TYPE_CHECKING:
     from agent.settings_values import Settings
 
 REDACTED = "[redacted]"
-SHORTEST_SECRET = 8
 _SHORTEST_PART = 6
 _CUT = "…"
 _LOGIN = re.compile(r"//[^/@\s]+@")
@@ -25,18 +24,22 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 class Redactor:
     """Replaces each secret in a text, also as JSON, URLs and Base64 spell it.
 
-    Values shorter than `SHORTEST_SECRET` characters are left: placeholders such as `ollama`
-    stand where a key is wanted, and are words of the conversation too.
+    Values shorter than `SHORTEST` characters are left. `masker` knows the same secrets.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        self._secrets = [s for s in secrets if len(s) >= SHORTEST_SECRET]
-        self._masker = Masker(self._secrets, REDACTED)
+        self.masker = Masker((), REDACTED)
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Replace these too, from now on, also in streams that have begun."""
+        stripped = map(str.strip, secrets)
+        self.masker.learn(secret for secret in stripped if len(secret) >= SHORTEST)
 
     def __call__(self, text: str) -> str:
         """Return `text` without secrets, and without what a cut (`…`) left of one."""
-        text = self._masker.text(text)
-        if self._secrets and _CUT in text:
+        text = self.masker.text(text)
+        if self.masker.secrets and _CUT in text:
             before, *rest = text.split(_CUT)
             for part in rest:
                 before = f"{self._without_end(before)}{_CUT}{self._without_start(part)}"
@@ -44,14 +47,14 @@ class Redactor:
         return text
 
     def _without_end(self, text: str) -> str:
-        for secret in self._secrets:
+        for secret in self.masker.secrets:
             for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1):
                 if text.endswith(secret[:length]):
                     return text[:-length] + REDACTED
         return text
 
     def _without_start(self, text: str) -> str:
-        for secret in self._secrets:
+        for secret in self.masker.secrets:
             for length in range(len(secret) - 1, _SHORTEST_PART - 1, -1):
                 if text.startswith(secret[-length:]):
                     return REDACTED + text[length:]
@@ -69,7 +72,7 @@ class Redactor:
 
     def stream(self) -> RedactedStream:
         """Return what does the same to a text that comes in pieces."""
-        return RedactedStream(self._masker.stream())
+        return RedactedStream(self.masker.stream())
 
 
 class RedactedStream:
@@ -92,13 +95,7 @@ def configured_secrets(settings: Settings, environ: Mapping[str, str]) -> tuple[
     found = [settings.api_key, *header_secrets(settings.headers), *environment_secrets(environ)]
     found += [*address_secrets(settings.base_url), environ.get(settings.teams.token_env, "")]
     stripped = dict.fromkeys(secret.strip() for secret in found)
-    return tuple(secret for secret in stripped if len(secret) >= SHORTEST_SECRET)
-
-
-def header_secrets(headers: Mapping[str, str]) -> list[str]:
-    """Return the values of headers, whole and without their scheme (`Bearer`, `Token`)."""
-    values = [value.strip() for value in headers.values()]
-    return [*values, *(value.partition(" ")[2].strip() for value in values if " " in value)]
+    return tuple(secret for secret in stripped if len(secret) >= SHORTEST)
 
 
 def environment_secrets(environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -110,31 +107,9 @@ def environment_secrets(environ: Mapping[str, str] = os.environ) -> list[str]:
     return found
 
 
-def address_secrets(url: str) -> list[str]:
-    """Return what an address holds beside the place: user, password, key in the query."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return []
-    user_info, at, _ = parts.netloc.rpartition("@")
-    found = [user_info, *_both(parts.password or "")] if at else []
-    if at and parts.password is None:
-        found += _both(parts.username or "")
-    found += [
-        value for name, value in parse_qsl(parts.query)
-        if any(word in name.lower() for word in ("key", "token", "secret", "password", "sig"))
-    ]  # fmt: skip
-    return [*filter(None, (unquote(text) for text in found[:1])), *filter(None, found)]
-
-
 def without_logins(text: str) -> str:
     """Return `text` with the user and password of every address in it replaced."""
     return _LOGIN.sub(f"//{REDACTED}@", text)
-
-
-def _both(text: str) -> Iterator[str]:
-    yield text
-    yield unquote(text)
 
 
 def _text(data: bytes) -> str:

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agent.redaction import REDACTED, Redactor, address_secrets, without_logins
+from agent.redaction import REDACTED, Redactor, without_logins
 from agent.settings_files import Layer
 from agent.settings_hooks import HOOK_KEYS
 from agent.settings_keys import KEYS, Kind, find_key
 from agent.settings_values import DEFAULT, Settings
 from tools.hook_settings import HookSettings
 from tools.record import record
+from tools.secret_values import address_secrets, argument_secrets, names_secret
 
 _NOTHING: tuple[Any, ...] = (None, "", (), {})
-_SECRET = re.compile(r"key|token|secret|password|authorization|cookie|credential", re.IGNORECASE)
 _VARIABLE = re.compile(r"env$", re.IGNORECASE)
 _ALL_SECRET = ("headers", "env")
 
@@ -145,12 +145,14 @@ def without_secrets(name: str, value: Any) -> Any:
             for key, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [without_secrets(name, inner) for inner in value]
+        hide = Redactor(argument_secrets([inner for inner in value if isinstance(inner, str)]))
+        return hide.tree([without_secrets(name, inner) for inner in value])
     if not isinstance(value, str):
         return value
-    if _SECRET.search(name) and not _VARIABLE.search(name):
+    if names_secret(name) and not _VARIABLE.search(name):
         return _hidden(value)
-    return without_logins(Redactor(address_secrets(value))(value))
+    hide = Redactor([*address_secrets(value), *argument_secrets([value])])
+    return without_logins(hide(value))
 
 
 def _hidden(value: Any) -> Any:

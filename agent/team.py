@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent import log
 from agent.errors import USAGE, UserError
 from agent.settings_values import Settings
 from tools import storage
@@ -54,11 +56,17 @@ def team_tools(settings: Settings, gate: PermissionGate | None = None) -> TeamTo
     config = team_config(settings)
     if config is None:
         return None
+    from tools.sources.team.answer import TeamError
     from tools.sources.team.source import fetch_from
     from tools.sources.team.tools import TeamTools
 
     builtins = wire_names(made.definition for made in all_builtins())
-    fetch = None if gate is None else fetch_from(config, token_for(config, os.environ), gate)
+    token = token_for(config, os.environ)
+    if config.url and credentials_of(config).path.exists():
+        # Known before anything is said, not only once the server is asked (R39).
+        with suppress(TeamError):
+            token()
+    fetch = None if gate is None else fetch_from(config, token, gate)
     team = TeamTools(config, fetch, partial(refused_name, builtins=builtins))
     if gate is not None:
         gate.allowlist = team.allowlist
@@ -77,10 +85,12 @@ def token_for(config: TeamConfig, environ: Mapping[str, str]) -> Callable[[], st
         if given:
             return given
         try:
-            return str(credentials_of(config).load().get("token", ""))
+            kept = str(credentials_of(config).load().get("token", ""))
         except Exception as error:
             # The backends of keyrings fail in ways of their own.
             raise TeamError(f"the kept token cannot be read: {error}") from None
+        log.learn([kept])
+        return kept
 
     return find
 

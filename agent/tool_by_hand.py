@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import TypeAlias
 
+from agent import log
 from agent.configuration import isolation_of
-from agent.redaction import REDACTED, configured_secrets
 from agent.settings_values import Settings
 from tools import builtin, storage
 from tools.actions import PlanAction, UseTool
@@ -17,7 +17,6 @@ from tools.commands.tool.kit import CommandError, PersonExecutor
 from tools.commands.tool.store import ToolStore
 from tools.definition import Invocation, Scope, ToolCall, ToolDefinition, ToolResult
 from tools.engine.environment import child_environment
-from tools.engine.masking import Masker
 from tools.engine.output import visible
 from tools.engine.run import Observe
 from tools.events import Emit
@@ -79,7 +78,7 @@ def make_executor(
             Workspace(store.root, also_readable=(storage.output_dir(),)),
             child_environment(os.environ, secrets=settings.secret_variables),
             isolation=isolation_of(store.root, settings),
-            masker=Masker(configured_secrets(settings, os.environ), REDACTED),
+            masker=log.redactor().masker,
         ),
         hooks=Hooks(observe=observe),
         by_hand=by_hand,

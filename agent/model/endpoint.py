@@ -11,12 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 from agent.model.base import FailureKind, ModelError
 from agent.model.failures import Target, no_key
 from agent.model.options import ModelOptions
-from agent.redaction import address_secrets, environment_secrets, header_secrets
+from agent.redaction import environment_secrets
 from tools.hosts import is_loopback
 from tools.record import record
-
-MIN_SECRET_CHARACTERS = 8
-"""What is shorter is no secret but a stand-in for servers that want any key (`none`, `ollama`)."""
+from tools.secret_values import SHORTEST, address_secrets, header_secrets
 
 
 @record
@@ -69,7 +67,7 @@ class Endpoint:
             self.model,
             self.local,
             bool(self.api_key.strip()),
-            tuple(secret for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS),
+            tuple(secret for secret in secrets if len(secret) >= SHORTEST),
         )
 
     def request_headers(self) -> dict[str, str]:

@@ -12,11 +12,12 @@ from urllib.parse import quote
 import pytest
 
 from agent import log
-from agent.redaction import Redactor, address_secrets, environment_secrets
+from agent.redaction import Redactor, environment_secrets
 from tests.e2e.test_chat import chat, enter, leave
 from tests.support.cli import opta
 from tests.support.model_server import ModelServer, call, error, say
 from tests.support.terminal import needs_tmux
+from tools.secret_values import address_secrets
 
 KEY = "sk-canary/1+key=of-config"
 PASSWORD = "canary@2 password"

@@ -9,6 +9,8 @@ the token of a login is good for one request; it can be renewed.
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
 import socket
 import sys
@@ -27,6 +29,7 @@ from mcp.server.auth.provider import (
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
 
@@ -152,6 +155,19 @@ def main() -> None:
         """Say which headers came."""
         request = ctx.request_context.request
         return str(request.headers.get("x-test")) if request is not None else "none"
+
+    @server.tool()
+    async def heard(ctx: Context) -> str:
+        """Say all headers that came, as text, in Base64, and in an error's words."""
+        request = ctx.request_context.request
+        said = json.dumps(dict(request.headers)) if request is not None else "none"
+        await ctx.report_progress(1, 2, said)
+        return f"{said}\n{base64.b64encode(request.headers.get('authorization', '').encode())!r}"
+
+    @server.tool()
+    async def refuse(ctx: Context) -> str:
+        """Fail, and say with which headers."""
+        raise ToolError(json.dumps(dict(ctx.request_context.request.headers)))
 
     @server.tool()
     def log_out() -> None:

@@ -14,6 +14,7 @@ from tests.support.processes import has_ended
 from tests.support.soon import SOON_S, soon
 from tools import storage
 from tools.definition import EffectKind, Outcome, Risk, Scope, Source
+from tools.engine.masking import Masker
 from tools.permissions.rules import Verdict, parse_rule
 from tools.sources.mcp.calls import prepare_call
 from tools.sources.mcp.config import ServerConfig
@@ -365,7 +366,7 @@ async def test_500_tools_are_listed(tmp_path):
 async def test_a_log_that_grows_begins_anew_and_keeps_the_one_before(tmp_path):
     from tools.sources.mcp import log
 
-    made = log.ServerLog("big")
+    made = log.ServerLog("big", Masker())
     for n in range(5):
         made.write(bytes([ord("a") + n]) * (log.MAX_BYTES // 2))
     made.close()

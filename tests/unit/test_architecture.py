@@ -26,7 +26,7 @@ LAYERS = (
     ("prompts",),
     ("tools.record", "tools.jsontext"),
     ("tools.actions", "tools.confinement", "tools.hook_settings"),
-    ("tools.definition", "tools.hosts", "tools.storage", "tools.yamltext"),
+    ("tools.definition", "tools.hosts", "tools.secret_values", "tools.storage", "tools.yamltext"),
     ("tools.connecting",),
     ("tools.events", "tools.cost"),
     ("tools.formats",),

@@ -10,8 +10,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
+
+from tools.record import record
 
 MASK = "****"
 """What stands for a secret, whatever its length."""
@@ -20,28 +23,39 @@ MIN_CHARACTERS, MAX_CHARACTERS = 4, 64 * 1024
 
 
 class Masker:
-    """Replaces secret values, the longest first, also in the spellings that programs print."""
+    """Replaces secret values, the longest first, also in the spellings that programs print.
+
+    `secrets` are those it knows. It may be used while another thread lets it learn more.
+    """
 
     def __init__(self, secrets: Iterable[str] = (), mask: str = MASK) -> None:
-        self.secrets = tuple(secrets)
-        self._mask = mask
-        values = {form for secret in self.secrets for form in _spellings(secret)}
-        ordered = sorted(values, key=lambda value: (-len(value), value))
-        self._values = [value.encode("utf-8", "surrogateescape") for value in ordered]
-        self._text = re.compile("|".join(map(re.escape, ordered))) if ordered else None
-        self._bytes = re.compile(b"|".join(map(re.escape, self._values))) if ordered else None
+        self.secrets: tuple[str, ...] = ()
+        self.mask = mask
+        self.forms = _Forms()
+        self._learning = threading.Lock()
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Replace these too, from now on, also in streams that have begun."""
+        with self._learning:
+            known = tuple(dict.fromkeys((*self.secrets, *secrets)))
+            if len(known) > len(self.secrets):
+                self.secrets = known
+                self.forms = _Forms.of(known)
 
     def __bool__(self) -> bool:
         """True when there is anything to mask."""
-        return self._text is not None
+        return self.forms.text is not None
 
     def text(self, text: str) -> str:
         """Return `text` with every secret replaced."""
-        return text if self._text is None else self._text.sub(self._mask, text)
+        pattern = self.forms.text
+        return text if pattern is None else pattern.sub(self.mask, text)
 
     def data(self, data: bytes) -> bytes:
         """Return `data` with every secret replaced."""
-        return data if self._bytes is None else self._bytes.sub(self._mask.encode(), data)
+        pattern = self.forms.data
+        return data if pattern is None else pattern.sub(self.mask.encode(), data)
 
     def streams(self) -> tuple[MaskedStream, MaskedStream]:
         """Return maskers for what a process prints on stdout and stderr."""
@@ -49,27 +63,27 @@ class Masker:
 
     def stream(self) -> MaskedStream:
         """Return a masker for one stream of bytes that arrives in pieces."""
-        return MaskedStream(self._bytes, self._values, self._mask.encode())
+        return MaskedStream(self)
 
 
 class MaskedStream:
     """Masks bytes that come in pieces: what may be the beginning of a secret is held back."""
 
-    def __init__(self, pattern: re.Pattern[bytes] | None, values: list[bytes], mask: bytes) -> None:
-        self._mask = mask
-        self._pattern = pattern
-        self._values = values
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._mask = masker.mask.encode()
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """Return what may be shown of all that came so far."""
-        if self._pattern is None:
+        forms = self._masker.forms
+        if forms.data is None:
             return data
         data = self._held + data
-        sure = self._beginning_of_a_secret(data)
+        sure = _beginning_of_a_secret(data, forms.values)
         parts: list[bytes] = []
         position = 0
-        for found in self._pattern.finditer(data):
+        for found in forms.data.finditer(data):
             if found.start() >= sure:
                 break
             parts += (data[position : found.start()], self._mask)
@@ -81,19 +95,39 @@ class MaskedStream:
     def finish(self) -> bytes:
         """Return what was held back at the end of the stream."""
         held, self._held = self._held, b""
-        return held if self._pattern is None else self._pattern.sub(self._mask, held)
+        return self._masker.data(held)
 
-    def _beginning_of_a_secret(self, data: bytes) -> int:
-        """Return where the last bytes begin that more bytes could make a secret of."""
-        first = len(data)
-        for value in self._values:
-            start = max(0, len(data) - len(value) + 1)
-            while (start := data.find(value[:1], start, first)) >= 0:
-                if value.startswith(data[start:]):
-                    first = start
-                    break
-                start += 1
-        return first
+
+def _beginning_of_a_secret(data: bytes, values: Sequence[bytes]) -> int:
+    """Return where the last bytes begin that more bytes could make a secret of."""
+    first = len(data)
+    for value in values:
+        start = max(0, len(data) - len(value) + 1)
+        while (start := data.find(value[:1], start, first)) >= 0:
+            if value.startswith(data[start:]):
+                first = start
+                break
+            start += 1
+    return first
+
+
+@record
+class _Forms:
+    """What is looked for: all spellings, the longest first, as patterns of texts and of bytes."""
+
+    values: tuple[bytes, ...] = ()
+    text: re.Pattern[str] | None = None
+    data: re.Pattern[bytes] | None = None
+
+    @classmethod
+    def of(cls, secrets: Iterable[str]) -> _Forms:
+        spelled = {form for secret in secrets for form in _spellings(secret)}
+        if not spelled:
+            return cls()
+        ordered = sorted(spelled, key=lambda value: (-len(value), value))
+        values = tuple(value.encode("utf-8", "surrogateescape") for value in ordered)
+        text = re.compile("|".join(map(re.escape, ordered)))
+        return cls(values, text, re.compile(b"|".join(map(re.escape, values))))
 
 
 def _spellings(secret: str) -> set[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tools.record import record
+from tools.secret_values import names_secret
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -37,10 +38,6 @@ _WORD_TYPES = frozenset((
 ))  # fmt: skip
 _UNSPLIT = re.compile(r"[\w./,:@%+=-]*")
 _LITERAL = re.compile(r"[\w./,:@%+=-]+", re.ASCII)
-_SECRET_NAME = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|_PAT|_PWD|_PASS|_AUTH)S?(?:_|$)",
-    re.IGNORECASE,
-)
 _WITH_PASSWORD = re.compile(r"://[^/\s]*:[^/\s]*@")
 _BACKSLASHED = re.compile(r"\\(.)", re.DOTALL)
 _IN_QUOTES = re.compile(r'\\([$`"\\])')
@@ -194,7 +191,7 @@ class Expander:
 
     def _values(self, name: str) -> list[Field]:
         if name not in self._assigned:
-            if _SECRET_NAME.search(name) or _WITH_PASSWORD.search(os.environ.get(name, "")):
+            if names_secret(name) or _WITH_PASSWORD.search(os.environ.get(name, "")):
                 raise Unclear(f"shows ${name}, which may be a secret")
             known = {"HOME": [self.home], "PWD": [str(cwd) for cwd in self.cwds]}
             return [*known.get(name, [None])]

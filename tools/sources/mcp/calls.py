@@ -33,21 +33,23 @@ def prepare_call(
     assert isinstance(action, McpAction)
     if action.tool == READ_RESOURCE and not action.server:
         return _prepare_reading(call, servers, max_execution_ms)
-    connection = servers.connection(action.server)
+    connection, masker = servers.connection(action.server), servers.masker
     limit, note = time_limit(max_execution_ms, connection.config.call_ms)
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
         grant.check(call)
         try:
-            result = await connection.call_tool(action.tool, call.arguments, progress, limit)
+            result = await connection.call_tool(
+                action.tool, call.arguments, lambda text: progress(masker.text(text)), limit
+            )
         except CallTimeout:
             return _timed_out(connection, limit, note)
-        return result_of(action.server, result)
+        return result_of(action.server, result, masker)
 
     return Invocation(
         title=f"{call.tool.name}({_brief(call)})",
         effects=(Effect(EffectKind.SERVER, f"{action.server}/{action.tool}", call.tool.name),),
-        preview=TextDisplay(_shown(call, connection, note)),
+        preview=TextDisplay(masker.text(_shown(call, connection, note))),
         run=run,
     )
 
@@ -64,7 +66,7 @@ def _prepare_reading(
         if not uri:
             return ToolResult(marked(server, resource_list(connection.catalog)))
         try:
-            text = bounded_text(await connection.read_resource(uri, limit))
+            text = bounded_text(servers.masker.text(await connection.read_resource(uri, limit)))
         except CallTimeout:
             return _timed_out(connection, limit, note)
         return ToolResult(marked(server, text.text), full_output=text.full_output)

@@ -20,6 +20,12 @@ from urllib.parse import urlsplit
 from tools.definition import Scope, digest_of
 from tools.formats.problems import ToolProblem
 from tools.record import record
+from tools.secret_values import (
+    argument_secrets,
+    header_secrets,
+    used_variables,
+    variable_secrets,
+)
 from tools.sources.mcp.fields import FieldProblem, Fields, Variables
 from tools.yamltext import Document, json_path
 
@@ -117,6 +123,14 @@ class ServerConfig:
     def identity(self) -> str:
         """Sha256 (hex) of what makes it this server: what is remembered of it is bound to that."""
         return digest_of([self.name, self.command, self.args, self.url])
+
+    def secrets(self, environ: Mapping[str, str]) -> list[str]:
+        """Return what it is given and nobody else may see (R39); `${NAME}` is of `environ`."""
+        given = (*self.argv, self.url, *self.env.values(), *self.headers.values())
+        return [
+            self.login.client_secret, *header_secrets(self.headers), *variable_secrets(self.env),
+            *argument_secrets((*self.argv, self.url)), *used_variables(given, environ),
+        ]  # fmt: skip
 
     def uses(self, tool: str) -> bool:
         """Tell whether the configuration lets a tool of the server be used at all."""

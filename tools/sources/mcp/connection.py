@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
 from tools.definition import JsonObject, ToolError
+from tools.engine.masking import Masker
 from tools.engine.output import clipped, visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
@@ -66,6 +67,7 @@ class Host:
 
     `start` starts the program of a server, with its grant; `http` opens an address. `tell` takes
     one line for the person, `changed` is called when what the server offers or its state changed.
+    `masker` hides secrets in what the server says.
     """
 
     start: Callable[[ServerConfig, ServerLog], Service]
@@ -74,6 +76,11 @@ class Host:
     changed: Callable[[], None]
     elicit: Callable[[str, sdk.Elicitation], Awaitable[sdk.ElicitationAnswer]]
     root_uri: str
+    masker: Masker
+
+    def said(self, text: str) -> str:
+        """Return words of a server, or about it, as one line without secrets (R39)."""
+        return short(self.masker.text(text))
 
 
 class Connection:
@@ -90,7 +97,7 @@ class Connection:
         self.calls = 0
         self.waited_for = False
         self._host = host
-        self._log = ServerLog(config.name) if config.enabled else None
+        self._log = ServerLog(config.name, host.masker) if config.enabled else None
         self._client: Any = None
         self._transport: StdioTransport | None = None
         self._over = asyncio.Event()
@@ -141,7 +148,7 @@ class Connection:
     async def prompt_text(self, name: str, arguments: dict[str, str]) -> str:
         """Return the text of a prompt, filled in. Raises as `call_tool` does."""
         request = sdk.prompt_text(self._connected(), name, arguments)
-        return await self._answer(request, self.config.call_ms)
+        return self._host.masker.text(await self._answer(request, self.config.call_ms))
 
     def _connected(self) -> Any:
         if self._client is None:
@@ -178,9 +185,8 @@ class Connection:
                 f"The MCP server {self.config.name} ended while this ran ({self._why_over()}). "
                 "The outcome is unknown: check before doing it again."
             )
-        return (
-            f"The MCP server {self.config.name} answered with an error: {short(sdk.reason(error))}"
-        )
+        reason = self._host.said(sdk.reason(error))
+        return f"The MCP server {self.config.name} answered with an error: {reason}"
 
     async def _own(self) -> None:
         """Keep the connection until it is closed or is not worth another try."""
@@ -190,7 +196,7 @@ class Connection:
                 pass
         except Exception as error:
             # A defect here must cost this server only.
-            self._fail(State.FAILED, f"{type(error).__name__}: {short(str(error))}")
+            self._fail(State.FAILED, f"{type(error).__name__}: {self._host.said(str(error))}")
         finally:
             self._settled.set()
 
@@ -239,7 +245,9 @@ class Connection:
             callbacks = sdk.Callbacks(
                 elicit=self._elicit,
                 on_list_changed=lambda: self._pending.spawn(self._list_again()),
-                on_log=lambda text: self._log.note(f"log: {short(text)}") if self._log else None,
+                on_log=lambda text: (
+                    self._log.note(f"log: {self._host.said(text)}") if self._log else None
+                ),
                 root_uri=self._host.root_uri,
             )
             client = await sdk.open_client(stack, transport, callbacks)
@@ -267,13 +275,13 @@ class Connection:
         if isinstance(plain, LoginNeeded):
             return f"log in with: opta mcp login {self.config.name}", State.LOGIN
         if isinstance(plain, ProcessStartError):
-            return str(plain).rstrip("."), State.FAILED
+            return self._host.masker.text(str(plain).rstrip(".")), State.FAILED
         if isinstance(plain, TimeoutError):
             reason = f"no answer within {self.config.start_ms / 1000:g} s"
         elif self._over.is_set() and self._transport is not None:
             reason = self._why_over()
         else:
-            reason = short(sdk.reason(plain))
+            reason = self._host.said(sdk.reason(plain))
         if self._transport is not None and self._transport.garbage and not self._transport.fault:
             reason = f"{reason}; it printed: {self._transport.garbage}"
         return reason, State.FAILED
@@ -283,7 +291,7 @@ class Connection:
         if transport is None:
             return "the connection was lost"
         status = transport.service.status if transport.service is not None else ""
-        said = short(self._log.last_line) if self._log is not None else ""
+        said = self._host.said(self._log.last_line) if self._log is not None else ""
         if transport.fault or not status:
             return transport.fault or "it closed its standard output"
         return f"{status}: {said}" if said else status
@@ -315,7 +323,7 @@ class Connection:
             async with asyncio.timeout(self.config.start_ms / 1000):
                 self.catalog = await sdk.catalog(client, self.config)
         except Exception as error:
-            reason = short(sdk.reason(sdk.innermost(error)))
+            reason = self._host.said(sdk.reason(sdk.innermost(error)))
             self._host.tell(
                 f"MCP server {self.config.name} says its tools changed, but does not list them: "
                 f"{reason}"

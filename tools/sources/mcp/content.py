@@ -11,6 +11,7 @@ from typing import Any
 from prompts import load
 from tools import storage
 from tools.definition import Outcome, ToolResult
+from tools.engine.masking import Masker
 from tools.engine.output import bounded_text, visible
 from tools.formats.json_schema import schema_errors, value_problem
 from tools.record import record
@@ -33,15 +34,18 @@ class ServerResult:
     mismatch: str = ""
 
 
-def result_of(server: str, result: ServerResult) -> ToolResult:
-    """Return the result of a call as the model gets it (E142)."""
-    pieces = [described(piece) for piece in result.content]
+def result_of(server: str, result: ServerResult, masker: Masker) -> ToolResult:
+    """Return the result of a call as the model gets it (E142), without secrets (R39)."""
+    pieces = [masker.text(described(piece)) for piece in result.content]
     if result.mismatch:
         # What breaks the server's own promise is not passed on as if it kept it.
-        lie = f"The result does not fit the tool's own output schema: {result.mismatch}."
+        lie = (
+            f"The result does not fit the tool's own output schema: {masker.text(result.mismatch)}."
+        )
         return _marked(server, "\n".join([lie, *pieces]), Outcome.ERROR)
     if result.structured is not None and not any(map(_is_text, result.content)):
-        pieces.append(json.dumps(result.structured, ensure_ascii=False, default=str))
+        structured = json.dumps(result.structured, ensure_ascii=False, default=str)
+        pieces.append(masker.text(structured))
     text = "\n".join(piece for piece in pieces if piece) or "(no content)"
     if result.is_error:
         return _marked(server, f"The tool reported an error:\n{text}", Outcome.ERROR)

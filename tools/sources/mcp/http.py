@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.connecting import http_client
 from tools.sources.mcp.config import ServerConfig
-from tools.sources.mcp.login import LoginNeeded, stored_login
+from tools.sources.mcp.login import Learn, LoginNeeded, ignore, stored_login
 from tools.sources.mcp.sdk import innermost
 
 CONNECT_S = 30.0
@@ -21,8 +21,10 @@ class AddressError(Exception):
 
 
 @asynccontextmanager
-async def open_address(config: ServerConfig) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to the address of a server.
+async def open_address(
+    config: ServerConfig, learn: Learn = ignore
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Connect to the address of a server; `learn` hears of the secrets of a login (R39).
 
     Raises LoginNeeded when it wants a login, AddressError when it answers with an HTTP error.
     """
@@ -44,7 +46,7 @@ async def open_address(config: ServerConfig) -> AsyncIterator[tuple[Any, Any]]:
             config.url,
             headers=dict(config.headers),
             timeout=timeout,
-            auth=stored_login(config),
+            auth=stored_login(config, learn),
             event_hooks={"response": [note]},
         ) as client,
         streamable_http_client(

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools import storage
+from tools.engine.masking import Masker
 from tools.sources.mcp.config import NAME
 
 MAX_BYTES = 1 << 20
@@ -33,9 +34,14 @@ def read_log(server: str) -> bytes:
 
 
 class ServerLog:
-    """Appends to the log of a server; may be called from any thread and never raises."""
+    """Appends to the log of a server; may be called from any thread and never raises.
 
-    def __init__(self, server: str) -> None:
+    What `masker` knows as secret is not in it (R39): servers print their environment, and requests.
+    """
+
+    def __init__(self, server: str, masker: Masker) -> None:
+        self.masker = masker
+        self._printed = masker.stream()
         self._path = log_path(server)
         self._lock = threading.Lock()
         self._file: storage.AppendFile | None = None
@@ -46,26 +52,28 @@ class ServerLog:
 
     def note(self, text: str) -> None:
         """Write a line of opta's own."""
+        text = self.masker.text(text)
         self.write(f"[opta {time.strftime('%Y-%m-%d %H:%M:%S')}] {text}\n".encode())
 
     def begin(self, program: str) -> None:
         """Note that the program is started, of which nothing was heard yet."""
         self._end = b""
+        self.write(self._printed.finish())
         self.note(f"starting {program}")
 
     def garbage(self, line: bytes) -> None:
         """Write a line that should have been a message."""
-        self.write(b"[stdout] " + line[:_LINE_BYTES] + b"\n")
+        self.write(b"[stdout] " + self.masker.data(line)[:_LINE_BYTES] + b"\n")
 
     def printed(self, data: bytes) -> None:
         """Write a piece of what the server printed on standard error."""
         self._end = (self._end + data)[-_LINE_BYTES:]
-        self.write(data)
+        self.write(self._printed.feed(data))
 
     @property
     def last_line(self) -> str:
         """The last line the server printed on standard error: mostly why it ended."""
-        lines = self._end.decode("utf-8", "replace").split("\n")
+        lines = self.masker.data(self._end).decode("utf-8", "replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def write(self, data: bytes) -> None:
@@ -80,6 +88,7 @@ class ServerLog:
 
     def close(self) -> None:
         """Close the file."""
+        self.write(self._printed.finish())
         with self._lock:
             if self._file is not None:
                 self._file.close()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from tools import storage
@@ -24,6 +24,10 @@ LOGIN_S = 300.0
 """How long a person may take to log in, in seconds."""
 
 _SERVICE = "opta-mcp"
+_ANY_PORT = "http://127.0.0.1/callback"
+_SECRET_KEYS = (
+    "access_token", "refresh_token", "id_token", "client_secret", "registration_access_token",
+)  # fmt: skip
 _PAGE = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
     b"You can close this page and go back to opta.\n"
@@ -39,10 +43,22 @@ class LoginFailed(Exception):
     """There is no login. The message says why."""
 
 
-class TokenStore:
-    """Keeps what belongs to the login at one server; the form the SDK asks for."""
+Learn: TypeAlias = Callable[[Iterable[str]], None]
+"""Hears of secrets, so that they are kept out of what opta writes and shows (R39)."""
 
-    def __init__(self, config: ServerConfig) -> None:
+
+def ignore(secrets: Iterable[str]) -> None:
+    """Do nothing about secrets."""
+
+
+class TokenStore:
+    """Keeps what belongs to the login at one server; the form the SDK asks for.
+
+    `learn` hears of every token and secret that is read or stored here.
+    """
+
+    def __init__(self, config: ServerConfig, learn: Learn = ignore) -> None:
+        self._learn = learn
         self._login = config.login
         # What one program was given is of no use to another.
         program = self._login.client_id
@@ -65,7 +81,7 @@ class TokenStore:
     @property
     def expires_at(self) -> float | None:
         """When the tokens run out, in seconds since 1970; None when the server did not say."""
-        found = self._credentials.load().get("expires_at")
+        found = self._load().get("expires_at")
         return found if isinstance(found, int | float) else None
 
     @property
@@ -98,7 +114,7 @@ class TokenStore:
 
     def exists(self) -> bool:
         """Tell whether there is a login."""
-        return "tokens" in self._credentials.load()
+        return "tokens" in self._load()
 
     def forget(self) -> bool:
         """Delete the login; False when there was none."""
@@ -121,7 +137,7 @@ class TokenStore:
         return "client_secret_post" if only_post else "client_secret_basic"
 
     def _read(self, key: str, kind: Any) -> Any:
-        stored = self._credentials.load().get(key)
+        stored = self._load().get(key)
         # What another version wrote counts as no login.
         with suppress(ValueError):
             return None if stored is None else kind.model_validate(stored)
@@ -131,10 +147,23 @@ class TokenStore:
         self._keep(key, value.model_dump(mode="json", exclude_none=True))
 
     def _keep(self, key: str, data: Any) -> None:
-        self._credentials.save(self._credentials.load() | {key: data})
+        self._learn(_secrets_in({key: data}))
+        self._credentials.save(self._load() | {key: data})
+
+    def _load(self) -> dict[str, Any]:
+        stored = self._credentials.load()
+        self._learn(_secrets_in(stored))
+        return stored
 
 
-def stored_login(config: ServerConfig) -> Any:
+def _secrets_in(stored: dict[str, Any]) -> list[str]:
+    """Return the tokens and secrets among what is kept of a login (RFC 6749, RFC 7591)."""
+    kept = [value for value in stored.values() if isinstance(value, dict)]
+    found = [value.get(key) for value in kept for key in _SECRET_KEYS]
+    return [text for text in found if isinstance(text, str)]
+
+
+def stored_login(config: ServerConfig, learn: Learn = ignore) -> Any:
     """Return how requests to a server are authenticated: by its login, if it wants one.
 
     A header that the person configured is the login. Nothing here asks the person: a server that
@@ -148,7 +177,7 @@ def stored_login(config: ServerConfig) -> Any:
     async def refuse(_: str = "") -> Any:
         raise LoginNeeded
 
-    return _provider(config, "http://127.0.0.1/callback", refuse, refuse)
+    return _provider(config, TokenStore(config, learn), _ANY_PORT, refuse, refuse)
 
 
 def _no_login() -> Any:
@@ -166,8 +195,12 @@ def _no_login() -> Any:
     return NoLogin()
 
 
-async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> None:
+async def log_in(
+    config: ServerConfig, open_browser: Callable[[str], None], learn: Learn = ignore
+) -> None:
     """Log the person in: `open_browser` shows them the server's page, which comes back here.
+
+    `learn` hears of the secrets of the login.
 
     Raises LoginFailed.
     """
@@ -198,9 +231,9 @@ async def log_in(config: ServerConfig, open_browser: Callable[[str], None]) -> N
         )
 
     # Registered anew: the address to come back to has another port each time.
-    store = TokenStore(config)
+    store = TokenStore(config, learn)
     store.forget()
-    provider = _provider(config, f"http://{host}:{port}/callback", show, take)
+    provider = _provider(config, store, f"http://{host}:{port}/callback", show, take)
     try:
         async with asyncio.timeout(LOGIN_S):
             headers = dict(config.headers)
@@ -259,6 +292,7 @@ def checked_url(url: str) -> str:
 
 def _provider(
     config: ServerConfig,
+    store: TokenStore,
     redirect: str,
     show: Callable[[str], Awaitable[Any]],
     take: Callable[[], Awaitable[Any]],
@@ -272,7 +306,6 @@ def _provider(
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
     })  # fmt: skip
-    store = TokenStore(config)
     provider = OAuthClientProvider(config.url, metadata, store, show, take)
     # Without them it would not know where to renew tokens, nor that it is time.
     provider.context.oauth_metadata = store.server

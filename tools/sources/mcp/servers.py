@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.masking import Masker
 from tools.engine.output import visible
 from tools.engine.process import ProcessStartError
 from tools.permissions.gate import PermissionGate
@@ -63,13 +64,15 @@ async def _decline(server: str, question: sdk.Elicitation) -> sdk.ElicitationAns
 class Surroundings:
     """What servers run in: the workspace, the environment of children without secrets (R38).
 
-    `isolation` is for those that are to run in a sandbox.
+    `isolation` is for those that are to run in a sandbox; `masker` hides what opta was given in
+    secret in all that they say (R39).
     """
 
     root: Path
     child_env: Mapping[str, str]
     gate: PermissionGate
     isolation: Isolation
+    masker: Masker = field(default_factory=Masker)
 
 
 class McpServers:
@@ -77,6 +80,7 @@ class McpServers:
 
     `configured` is called for the configuration as it is now. `tell` and `elicit` are set by the
     front end: one takes a line for the person, the other asks for what a server wants to know.
+    `masker` hides secrets in what servers say.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class McpServers:
         self._closing: set[asyncio.Task[None]] = set()
         self._started = False
         self.connections: dict[str, Connection] = {}
+        self.masker = surroundings.masker
         self.tell: Callable[[str], None] = lambda text: None
         self.elicit: Elicit = _decline
 
@@ -193,6 +198,7 @@ class McpServers:
             changed=self._note_change,
             elicit=lambda server, question: self.elicit(server, question),
             root_uri=self._surroundings.root.as_uri(),
+            masker=self.masker,
         )
         self.connections[config.name] = connection = Connection(config, host)
         connection.start()

@@ -135,7 +135,7 @@ class StdioTransport:
         self._log.garbage(line)
         self._garbage_lines += 1
         if not self.garbage:
-            text = visible(line.decode("utf-8", "replace").strip())
+            text = visible(self._log.masker.text(line.decode("utf-8", "replace").strip()))
             more = "…" if len(text) > _SHOWN_CHARACTERS else ""
             self.garbage = f"{text[:_SHOWN_CHARACTERS]}{more}"
         return self._garbage_lines
