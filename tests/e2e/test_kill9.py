@@ -164,19 +164,27 @@ def test_opta_itself_killed_at_work_comes_back_with_all_it_showed(
         assert asked == given
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the watchdog is a POSIX shell")
-@pytest.mark.parametrize("line", [
-    "sleep 61.{} & sleep 61.{}; true", "trap '' TERM; sleep 61.{}; sleep 61.{}",
-])  # fmt: skip
-def test_r44_what_a_killed_opta_had_started_is_ended(line: str, tmp_path: Path) -> None:
-    marker = str(random.randrange(10**9, 10**10))
-    calls = [scripted_call("run_command", command=line.replace("{}", marker))]
+def kill_while_a_sleep_runs(lines: list[str], marker: str, directory: Path) -> None:
+    """Run commands at the same time, and kill opta once only `sleep 61.marker` is left."""
+    calls = [scripted_call("run_command", command=line) for line in lines]
     command = [*OPTA, "--dangerously-skip-permissions"]
     with ModelServer([answer("", calls), say("done")]) as server:
         env = {**os.environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
-        with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) as opta:
+        with subprocess.Popen(command, cwd=directory, env=env, stdout=subprocess.DEVNULL) as opta:
             until(lambda: processes_with(f"sleep 61.{marker}"))
+            until(lambda: not processes_with(f"sleep 0.{marker}"))
             opta.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the watchdog is a POSIX shell")
+@pytest.mark.parametrize("lines", [
+    ["sleep 61.{} & sleep 61.{}; true"],
+    ["trap '' TERM; sleep 61.{}; sleep 61.{}"],
+    ["sleep 61.{}; true", *["sleep 0.{}; true"] * 7],
+], ids=["children", "deaf", "one of many"])  # fmt: skip
+def test_r44_what_a_killed_opta_had_started_is_ended(lines: list[str], tmp_path: Path) -> None:
+    marker = str(random.randrange(10**9, 10**10))
+    kill_while_a_sleep_runs([line.replace("{}", marker) for line in lines], marker, tmp_path)
     until(lambda: not processes_with(marker))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Protocol
 
 from tools.actions import Argv, PlatformCommands, Shell
@@ -238,10 +239,12 @@ def for_platform(commands: PlatformCommands) -> Shell:
     return found
 
 
+@lru_cache(64)
 def _shell(kind: str) -> tuple[str, ...]:
     return _SHELLS.get(kind) or tuple(shlex.split(kind))
 
 
+@lru_cache(64)
 def _program_name(kind: str) -> str:
     words = shlex.split(kind)
     return re.split(r"[/\\]", words[0])[-1].removesuffix(".exe") if words else ""

@@ -142,6 +142,11 @@ class ProcessGroup:
         return True
 
 
+def watch() -> None:
+    """Make ready what ends processes if opta is killed, before one is started (R44)."""
+    _watchdog.start()
+
+
 async def settle() -> None:
     """Wait until every group that is being ended has ended (at most about 3 s)."""
     for group in tuple(_live):
@@ -167,12 +172,13 @@ def kill_all() -> None:
 
 
 def _forget(group: ProcessGroup) -> None:
-    _live.discard(group)
-    _tell()
+    if group in _live:
+        _live.discard(group)
+        _tell()
 
 
 def _tell() -> None:
-    _watchdog.tell(group.leader.pid for group in tuple(_live))
+    _watchdog.tell(lambda: [group.leader.pid for group in tuple(_live)])
 
 
 def _only_zombies(group: int) -> bool:

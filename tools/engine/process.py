@@ -26,7 +26,7 @@ from tools.confinement import Confinement
 from tools.definition import ResolvedCall
 from tools.engine.capture import Capture, Captured
 from tools.engine.foreground import LentTerminal, waiting
-from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now
+from tools.engine.group import KILL_AFTER_S, ProcessGroup, kill_all, settle, settle_now, watch
 from tools.engine.isolation.enter import Entered
 from tools.engine.isolation.request import Request
 from tools.engine.pipes import PipeReader, PipeWriter, when_ended
@@ -332,6 +332,7 @@ def start_confined(
     entered = None
     try:
         entered = Entered(request, confinement)
+        watch()
         with _on_one_cpu() if spec.one_cpu else nullcontext():
             return popen(spec, entered), entered
     except (OSError, ValueError, StorageError) as error:

@@ -1,7 +1,8 @@
 """Ends what tools started when opta itself is killed (SIGKILL, out of memory): nobody else would.
 
-One small shell, started with the first process of a tool, reads from a pipe which groups live. When
-the pipe closes, opta is gone, and what still lives is ended as opta would have done it. It has a
+One small shell, started before the first process of a tool, waits for a pipe to close: opta is gone
+then, and what still lives is ended as opta would have done it. Which groups live stands in a file
+without a name, which the shell reads only then: while opta lives, telling it wakes nobody. It has a
 session of its own, so that what ends opta does not end it too. On Windows there is none.
 """
 
@@ -10,15 +11,18 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+
+from tools import storage
 
 _SHELL = "/bin/sh"
 _LEAVE_S = 1.0
+# The file is the shell's standard output: no other number is sure to be free, and below 10.
 _SCRIPT = """\
 trap '' HUP INT TERM
-live=
-while read -r line; do live=$line; done
+read -r until_opta_is_gone
+read -r live <&1
 [ -n "$live" ] || exit 0
 for group in $live; do
     kill -s TERM -- "-$group"
@@ -35,24 +39,26 @@ class Watchdog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._shell: subprocess.Popen[bytes] | None = None
+        self._file: int | None = None
         self._tried = False
-        self._told: tuple[int, ...] = ()
 
-    def tell(self, groups: Iterable[int]) -> None:
-        """Say which groups live now (their numbers)."""
-        if os.name != "posix":
-            return
+    def start(self) -> None:
+        """Start the shell, where that was not tried yet: so that to tell is but a moment."""
         with self._lock:
-            live = tuple(sorted(groups))
-            if live == self._told:
-                return
-            self._told = live
-            if not self._tried:
+            if os.name == "posix" and not self._tried:
+                self._tried = True
                 self._start()
-            # A shell that was ended, or stopped for long, is done without.
-            with suppress(OSError):
-                if self._shell is not None and self._shell.stdin is not None:
-                    self._shell.stdin.write(f"{' '.join(map(str, live))}\n".encode())
+
+    def tell(self, groups: Callable[[], Iterable[int]]) -> None:
+        """Say which groups live now; `groups` returns their numbers.
+
+        It is asked while nobody else tells: what is told last is the latest.
+        """
+        with self._lock:
+            if self._file is not None:
+                with suppress(OSError):
+                    # Only its first line counts: what a longer one left behind does not.
+                    os.pwrite(self._file, f"{' '.join(map(str, groups()))}\n".encode(), 0)
 
     def close(self) -> None:
         """End the shell: opta leaves by itself, and has ended what it started."""
@@ -64,12 +70,10 @@ class Watchdog:
                     shell.wait(_LEAVE_S)
 
     def _start(self) -> None:
-        self._tried = True
-        with suppress(OSError):
+        with suppress(OSError, storage.StorageError):
+            self._file = storage.data_descriptor(b"")
             self._shell = subprocess.Popen(
                 [_SHELL, "-c", _SCRIPT],
                 bufsize=0, cwd="/", env={"PATH": os.defpath}, stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                stdout=self._file, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-            if self._shell.stdin is not None:
-                os.set_blocking(self._shell.stdin.fileno(), False)
