@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -25,7 +26,7 @@ from tools.engine.process import settle
 from tools.sources.opencode import session_file
 from tools.sources.session import SessionContext, SessionTools
 from tools.sources.session_log import SessionLog
-from tools.sources.session_store import claim, is_own, open_session, write_opencode
+from tools.sources.session_store import claim, is_own, open_session, take_opencode, write_opencode
 
 TICK_S = 1.0
 _LOCK_TRIES, _LOCK_PAUSE_S = 5, 0.1
@@ -44,7 +45,8 @@ def run_loop(arguments: argparse.Namespace, out: TextIO) -> int:
     log = open_session(arguments.store, root, _session_name(arguments))
     try:
         _take(log, trusted=arguments.trust)
-        return asyncio.run(_loop(arguments, spec, log, root, out))
+        with closing(take_opencode(root)) if arguments.opencode else nullcontext():
+            return asyncio.run(_loop(arguments, spec, log, root, out))
     finally:
         log.close()
 
@@ -63,6 +65,7 @@ def _take(log: SessionLog, *, trusted: bool) -> None:
             f"what to do. Look at it with `opta loop log {log.name}`; --trust goes on with it."
         )
     claim(log.path)
+    log.end_line()
 
 
 def _locked(log: SessionLog) -> bool:

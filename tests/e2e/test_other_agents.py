@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import OPTA, lines, opta
+from tests.support.cli import OPTA, opta
 from tests.support.mcp_client import names, refused, text
 from tests.support.model_server import ModelServer, RecordedRequest, call, say
 from tests.support.npm import OPENCODE, installed, needs_npm
+from tests.support.opencode import run_opencode, set_up
 from tests.support.processes import group_is_gone
 from tests.support.soon import SOON_S, soon
 from tools import storage
@@ -143,12 +144,7 @@ def opencode(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_npm
 def test_opencode_loads_the_file_and_its_model_calls_the_tool(opencode):
-    directory = Path(".opencode/tool")
-    directory.mkdir(parents=True)
-    # As opencode itself would have installed it: then it asks for nothing.
-    for name in ("node_modules", "package.json", "package-lock.json"):
-        (directory.parent / name).symlink_to(opencode.parent / name)
-    file = str(directory / "greet.ts")
+    file = str(set_up(opencode) / "greet.ts")
     done = opta("tool", "export", "greet", "--format", "opencode", "--output", file)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
@@ -163,9 +159,9 @@ def test_opencode_loads_the_file_and_its_model_calls_the_tool(opencode):
         refused = run_opencode(opencode, server)
         allow("greet")
         run = run_opencode(opencode, server)
-    assert tool_uses(refused)[0]["status"] == "error"
-    assert "opta permissions add allow greet" in tool_uses(refused)[0]["error"]
-    (used,) = tool_uses(run)
+    assert refused[0]["status"] == "error"
+    assert "opta permissions add allow greet" in refused[0]["error"]
+    (used,) = run
     assert (used["status"], used["output"]) == ("completed", f"2 times hello {NASTY}")
     assert not Path("made").exists()
     offered = next(r.json["tools"] for r in server.requests if r.json.get("tools"))
@@ -177,24 +173,36 @@ def test_opencode_loads_the_file_and_its_model_calls_the_tool(opencode):
     }
 
 
-def run_opencode(modules: Path, server: ModelServer) -> str:
-    """Let opencode do one job with the model server; return its events, one per line."""
-    model = {"npm": "@ai-sdk/openai-compatible", "models": {"m": {"name": "m"}},
-             "options": {"baseURL": server.base_url, "apiKey": "k"}}  # fmt: skip
-    Path("opencode.json").write_text(json.dumps({"provider": {"loop": model}, "share": "disabled"}))
-    # It would fetch its plugin and a list of models: what it needs of them is here.
-    environment = {**os.environ, "PWD": str(Path.cwd()), "OPENCODE_DISABLE_AUTOUPDATE": "1",
-                   "OPENCODE_DISABLE_MODELS_FETCH": "1", "npm_config_fetch_retries": "0",
-                   "npm_config_registry": "http://127.0.0.1:1/"}  # fmt: skip
-    program = modules / "opencode-linux-x64-baseline" / "bin" / "opencode"
-    done = subprocess.run(
-        [program, "run", "--model", "loop/m", "--format", "json", "greet me"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=55,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@needs_npm
+@pytest.mark.row("D48")
+def test_opencode_finds_the_tools_of_a_loop_and_works_on_its_session(opencode):
+    set_up(opencode)
+    Path("SPEC.md").write_text("x")
+    runs = []
 
+    def answer(request: RecordedRequest) -> object:
+        if not request.json.get("tools"):
+            return say("A title")
+        told = [m["content"] for m in request.json["messages"] if m["role"] == "tool"]
+        return [
+            lambda: call("ralph_task_add", content=NASTY),
+            lambda: call("ralph_task_status", id=told[0][:8], status="completed"),
+            lambda: call("ralph_task_list"),
+            lambda: call("ralph_session_complete"),
+            lambda: say("I have done it."),
+        ][len(told)]()
 
-def tool_uses(events: str) -> list[dict]:
-    return [e["part"]["state"] for e in lines(events) if e["type"] == "tool_use"]
+    def by_opencode(request: RecordedRequest) -> object:
+        with ModelServer([answer] * 12) as server:
+            runs.append(run_opencode(opencode, server))
+        return say("opencode has done it.")
+
+    with ModelServer([by_opencode]) as server:
+        done = opta("loop", "SPEC.md", "--opencode", server=server)
+    added, marked, listed, ended = (use["output"] for use in runs[0])
+    assert marked == f"Task {added} marked as completed"
+    assert listed.startswith(f"COMPLETED\n- [{added}] it's ")
+    assert ended == "Session terminated"
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 task done" in done.stdout
+    assert not Path("made").exists()

@@ -413,7 +413,7 @@ def test_a_log_torn_by_a_kill_loses_its_last_line_alone_and_says_so():
             file.write('not json\n{"id":"x","topic":"ralph.SPEC.ta')
         done = loop("--max-iterations", "1", server=server)
         assert "kept" in prompt(server.requests[-1])
-    assert "skipped 1 damaged line" in done.stderr or "skipped 2 damaged lines" in done.stderr
+    assert "skipped 2 damaged lines" in done.stderr
     listed = opta("loop", "log", "SPEC")
     assert "skipped 2 damaged lines" in listed.stdout
     assert "task add" in listed.stdout
@@ -601,6 +601,24 @@ def test_the_file_for_opencode_is_written_anew_for_every_iteration():
     ).stdout
     assert "ralph.ts" not in untracked
     assert ".opta" not in untracked
+
+
+def test_the_file_for_opencode_serves_one_of_two_loops_and_the_other_says_so():
+    hanging = Reply(sse(chat_chunk("working")), end=End.HANG)
+    with ModelServer([hanging]) as server, ModelServer([say("a")] * 2) as other:
+        first = started(server, "--opencode", "--name", "one")
+        server.wait_for_requests(1)
+        refused = loop("--opencode", "--name", "two", server=other)
+        assert other.requests == []
+        without = loop("--name", "two", "--max-iterations", "1", server=other)
+        text = Path(".opencode/tool/ralph.ts").read_text()
+        first.kill()
+        first.communicate(timeout=20)
+        after = loop("--opencode", "--name", "two", "--max-iterations", "1", server=other)
+    assert (refused.returncode, without.returncode, after.returncode) == (1, 4, 4)
+    assert ".opencode/tool/ralph.ts serves another loop that is running here" in refused.stderr
+    assert 'const SESSION_NAME = "one"\n' in text
+    assert 'const SESSION_NAME = "two"\n' in Path(".opencode/tool/ralph.ts").read_text()
 
 
 NODE = shutil.which("node")

@@ -148,14 +148,24 @@ class SessionLog:
         if body:
             value["body"] = body
         line = json.dumps(value, separators=(",", ":")).encode() + b"\n"
+        self.end_line()
         try:
-            # Another program may have been killed in the middle of its line.
-            self._file.end_line()
             self._file.write(line)
         except storage.StorageError as error:
             raise SessionLogError(str(error)) from error
         self.refresh()
         return frame
+
+    def end_line(self) -> None:
+        """End a line in the middle of which another program was killed: it counts as damaged.
+
+        Raises SessionLogError.
+        """
+        try:
+            self._file.end_line()
+        except storage.StorageError as error:
+            raise SessionLogError(str(error)) from error
+        self.refresh()
 
     def refresh(self) -> None:
         """Take up what was appended since the last time. Raises SessionLogError."""

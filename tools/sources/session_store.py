@@ -57,6 +57,25 @@ def is_own(log: Path) -> bool:
         return False
 
 
+def take_opencode(root: Path) -> storage.AppendFile:
+    """Take the file for opencode for this process, until what is returned is closed.
+
+    There is one for a project, and in it one session. Raises SessionLogError where another loop
+    has it.
+    """
+    try:
+        taken = storage.AppendFile(_claim_file(root / OPENCODE_PATH))
+    except storage.StorageError as error:
+        raise SessionLogError(str(error)) from error
+    if not taken.lock():
+        taken.close()
+        raise SessionLogError(
+            f"{OPENCODE_PATH} serves another loop that is running here. Wait for it, or leave "
+            "--opencode out."
+        )
+    return taken
+
+
 def write_opencode(root: Path, text: str) -> Path:
     """Write the tools for opencode, replacing what was there; git leaves a new file alone.
 
