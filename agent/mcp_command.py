@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from agent import log
 from agent.configuration import mcp_configured, read_settings
@@ -28,6 +28,9 @@ from tools.sources.mcp.fields import VARIABLE_NAME, Variables
 from tools.sources.mcp.files import Configured
 from tools.sources.mcp.log import read_log
 from tools.yamltext import Document
+
+if TYPE_CHECKING:
+    from tools.sources.mcp.login_store import LoginStore
 
 _EPILOG = """\
 examples:
@@ -277,20 +280,35 @@ def _remove(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
 
 
 def _login(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
-    from agent.ui.browser import open_browser
-    from tools.sources.mcp import sdk
-    from tools.sources.mcp.login import LoginFailed, TokenStore, log_in
+    from tools.sources.mcp.login_store import LoginBusy, LoginStore
 
     config = _server(arguments, root)
     if not config.url:
         raise UserError(f"{config.name} is a command: only servers with a url have a login")
-    store = TokenStore(config)
-    if arguments.forget:
-        out.write("The login is deleted.\n" if store.forget() else "There was no login.\n")
-        return 0
+    store = LoginStore(config)
+    try:
+        if arguments.forget:
+            existed = asyncio.run(store.forget())
+            out.write("The login is deleted.\n" if existed else "There was no login.\n")
+            return 0
+        return _log_in(config, store, out)
+    except LoginBusy as error:
+        raise UserError(str(error)) from None
+
+
+def _log_in(config: ServerConfig, store: LoginStore, out: TextIO) -> int:
+    from agent.ui.browser import open_browser
+    from tools.sources.mcp import sdk
+    from tools.sources.mcp.authorization import without
+    from tools.sources.mcp.login import LoginFailed, log_in, scopes_in
+
+    asked = ""
 
     def show(url: str) -> None:
-        out.write(f"Log in to {config.name} in the browser:\n  {url}\n")
+        nonlocal asked
+        asked = scopes_in(url)
+        scopes = f" with the scopes {visible(asked)}" if asked else ""
+        out.write(f"Log in to {config.name} in the browser{scopes}:\n  {url}\n")
         out.flush()
         if not open_browser(url):
             out.write("No browser could be started: open the address yourself.\n")
@@ -298,13 +316,16 @@ def _login(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
 
     sdk.load()
     try:
-        asyncio.run(log_in(config, show, log.learn))
+        login = asyncio.run(log_in(config, show, log.learn))
     except LoginFailed as error:
         raise UserError(f"not logged in to {config.name}: {visible(str(error))}") from None
-    if not store.exists():
+    if not login.token:
         out.write(f"{config.name} wants no login.\n")
         return 0
     out.write(f"Logged in to {config.name}. The login is kept in {visible(store.place)}\n")
+    missing = without(asked, login.scopes)
+    if missing:
+        out.write(f"The server did not give all scopes; missing: {visible(missing)}\n")
     return 0
 
 

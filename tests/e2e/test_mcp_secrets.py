@@ -13,10 +13,10 @@ import pytest
 from tests.e2e.test_mcp import chat, configure, enter
 from tests.support.cli import OPTA, opta
 from tests.support.mcp_session import entry
+from tests.support.mcp_web import running, visited  # noqa: F401 - a fixture
 from tests.support.model_server import ModelServer, answer, call, say, scripted_call
 from tests.support.team import ORG, TOKEN, configure_team, serving, write_tools
 from tests.support.terminal import needs_tmux
-from tests.tools.test_mcp_http import running, visited  # noqa: F401 - a fixture
 from tools import storage
 
 BEARER = "canary1-of-the-bearer"
@@ -169,7 +169,7 @@ def test_r39_tokens_of_a_login_are_said_nowhere_when_they_were_renewed_meanwhile
 
 
 def tokens() -> tuple[str, ...]:
-    (path,) = (storage.state_dir() / "mcp" / "logins").iterdir()
+    (path,) = (storage.state_dir() / "mcp" / "logins").glob("*.json")
     return (json.loads(path.read_text())["tokens"]["access_token"],)
 
 

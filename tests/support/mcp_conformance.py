@@ -47,12 +47,15 @@ def visit(url: str) -> None:
     threading.Thread(target=urllib.request.urlopen, args=(url,), daemon=True).start()
 
 
-async def use(s: Session, scenario: str) -> None:
+async def use(s: Session, scenario: str, config: ServerConfig) -> None:
     assert not s.told, s.told
     s.servers.elicit = lambda name, question: answer_for_server(Agreeing(), name, question)
     call = CALLS.get(scenario) or ((s.names[0], {}) if scenario.startswith("auth/") else None)
     if call is not None:
         result = await s.call(*call)
+        if "opta mcp login suite" in result.text:
+            await log_in(config, visit)
+            result = await s.call(*call)
         assert result.success, result.text
 
 
@@ -65,7 +68,7 @@ async def main() -> None:
         sdk.load()
         await log_in(config, visit)
     async with session(Path.cwd(), config) as s:
-        await use(s, scenario)
+        await use(s, scenario, config)
 
 
 if __name__ == "__main__":

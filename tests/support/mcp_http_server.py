@@ -4,11 +4,17 @@ It prints its port once it listens. With `login` it wants an OAuth login and is 
 authorization server, which says yes to everybody; with `closed` too, no new program may ask it, but
 one that follows as JSON (`{"client_id": …}`). With `post` it takes a secret in the form alone,
 with `telling` its errors hold it. With `tenant` the authorization server has a path of its own, and
-the token of a login is good for one request; it can be renewed.
+the token of a login is good for one request; it can be renewed. With `rotating` that takes a while,
+and what a token is renewed with is good once: a second use ends the login (RFC 9700, 4.14.2). With
+`down` it cannot give tokens a second time.
+
+With `scopes` a login may do what its scopes say: `read` calls all tools but `keep`, which takes
+`write`, and `nobody`, which takes what nobody is given. With `strict` connecting takes `write`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import secrets
@@ -32,6 +38,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 
+RUN_OUT = {"tenant", "rotating", "down"}
+
 
 class Everybody:
     """Registers every client and lets everybody in, until `tokens` is cleared."""
@@ -41,6 +49,9 @@ class Everybody:
         self.codes: dict[str, AuthorizationCode] = {}
         self.tokens: dict[str, AccessToken] = {}
         self.good_once: set[str] = set()
+        self.refresh: dict[str, RefreshToken] = {}
+        self.used: set[str] = set()
+        self.renewals = 0
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -69,27 +80,53 @@ class Everybody:
         if "telling" in sys.argv:
             raise TokenError("invalid_grant", f"no token with {client.client_secret}")
         del self.codes[authorization_code.code]
-        if "tenant" not in sys.argv:
-            return self._token(client, authorization_code.resource)
-        token = self._token(client, authorization_code.resource, lasts=0)
-        self.good_once.add(token.access_token)
+        lasts = 0 if RUN_OUT & set(sys.argv) else 3600
+        scopes = [scope for scope in authorization_code.scopes if scope != "nobody"]
+        token = self._token(client, scopes, authorization_code.resource, lasts)
+        if not lasts:
+            self.good_once.add(token.access_token)
         return token
 
-    def _token(self, client: Any, resource: str | None, lasts: int = 3600) -> OAuthToken:
-        token = secrets.token_urlsafe(32)
+    def _token(
+        self, client: Any, scopes: list[str], resource: str | None, lasts: int = 3600
+    ) -> OAuthToken:
+        token, again = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        client_id = str(client.client_id)
         self.tokens[token] = AccessToken(
-            token=token, client_id=str(client.client_id), scopes=[],
+            token=token, client_id=client_id, scopes=scopes,
             expires_at=int(time.time()) + 3600, resource=resource,
         )  # fmt: skip
-        return OAuthToken(access_token=token, expires_in=lasts, refresh_token="again")
+        self.refresh[again] = RefreshToken(
+            token=again, client_id=client_id, scopes=scopes, resource=resource
+        )
+        return OAuthToken(
+            access_token=token,
+            expires_in=lasts,
+            refresh_token=again,
+            scope=" ".join(scopes) or None,
+        )
 
     async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
-        return RefreshToken(token=refresh_token, client_id=str(client.client_id), scopes=[])
+        if refresh_token in self.used:
+            self.log_out()
+        elif "rotating" in sys.argv:
+            self.used.add(refresh_token)
+        return self.refresh.get(refresh_token)
 
     async def exchange_refresh_token(
         self, client: Any, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        return self._token(client, None)
+        self.renewals += 1
+        if "rotating" in sys.argv:
+            await asyncio.sleep(1)
+        if refresh_token.token not in self.refresh:
+            raise TokenError("invalid_grant", "this login was ended")
+        return self._token(client, scopes, refresh_token.resource)
+
+    def log_out(self) -> None:
+        """Forget every login."""
+        self.tokens.clear()
+        self.refresh.clear()
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         if token in self.good_once:
@@ -124,27 +161,70 @@ def _under(path: str, application: Any) -> Any:
     return serve
 
 
-def main() -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
-    port = listening.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    settings: dict[str, Any] = {}
-    tenant = "/tenant" if "tenant" in sys.argv else ""
-    everybody = Everybody()
-    for argument in filter(lambda argument: argument.startswith("{"), sys.argv):
-        client = OAuthClientInformationFull.model_validate_json(argument)
-        everybody.clients[client.client_id] = client
-    if "post" in sys.argv:
-        _take_secrets_in_the_form_alone()
-    if "login" in sys.argv:
-        auth = AuthSettings(
-            issuer_url=f"{address}{tenant}", resource_server_url=f"{address}/mcp",
-            client_registration_options=ClientRegistrationOptions(enabled="closed" not in sys.argv),
-            validate_token_resource=False,
-        )  # fmt: skip
-        settings = {"auth_server_provider": everybody, "auth": auth}
-    server = MCPServer("http", **settings)
+def _down(application: Any) -> Any:
+    """The application where nothing that was given can be renewed, for now."""
 
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        given = await _body(receive) if scope.get("path") == "/token" else b""
+        if b"refresh_token" in given:
+            await _answer(send, 503, {})
+        else:
+            await application(scope, _again(given, receive) if given else receive, send)
+
+    return serve
+
+
+TAKES = {"keep": "write", "nobody": "nobody", "unnamed": ""}
+
+
+def _by_scopes(application: Any, everybody: Everybody) -> Any:
+    """The application where calls take scopes (RFC 6750, 3.1)."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path") != "/mcp" or scope["method"] != "POST":
+            await application(scope, receive, send)
+            return
+        body = await _body(receive)
+        message = json.loads(body)
+        takes = TAKES.get((message.get("params") or {}).get("name"))
+        if takes is None and "strict" in sys.argv:
+            takes = "write"
+        sent = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        token = everybody.tokens.get(sent)
+        if token is None or takes is None or takes in token.scopes:
+            await application(scope, _again(body, receive), send)
+            return
+        named = f', scope="{takes}"' if takes else ""
+        told = f'Bearer error="insufficient_scope"{named}'
+        await _answer(send, 403, {"www-authenticate": told})
+
+    return serve
+
+
+async def _body(receive: Any) -> bytes:
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event.get("body", b""), event.get("more_body", False)
+    return body
+
+
+def _again(body: bytes, receive: Any) -> Any:
+    events = [{"type": "http.request", "body": body}]
+
+    async def once() -> Any:
+        return events.pop() if events else await receive()
+
+    return once
+
+
+async def _answer(send: Any, status: int, headers: dict[str, str]) -> None:
+    named = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": named})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _add_tools(server: MCPServer, everybody: Everybody) -> None:
     @server.tool()
     def add(a: int, b: int) -> int:
         """Add two numbers."""
@@ -172,9 +252,62 @@ def main() -> None:
     @server.tool()
     def log_out() -> None:
         """Forget every login."""
+        everybody.log_out()
+
+    @server.tool()
+    def forget_tokens() -> None:
+        """Take no token any more that was given until now."""
         everybody.tokens.clear()
 
+    @server.tool()
+    def renewals() -> int:
+        """Say how often a login was renewed."""
+        return everybody.renewals
+
+    @server.tool()
+    def keep(text: str) -> str:
+        """Keep something."""
+        return f"kept {text}"
+
+    @server.tool()
+    def nobody() -> None:
+        """Do what nobody may."""
+
+    @server.tool()
+    def unnamed() -> None:
+        """Do what takes more rights, which nobody names."""
+
+
+def main() -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    settings: dict[str, Any] = {}
+    tenant = "/tenant" if "tenant" in sys.argv else ""
+    scoped = "scopes" in sys.argv
+    everybody = Everybody()
+    for argument in filter(lambda argument: argument.startswith("{"), sys.argv):
+        client = OAuthClientInformationFull.model_validate_json(argument)
+        everybody.clients[client.client_id] = client
+    if "post" in sys.argv:
+        _take_secrets_in_the_form_alone()
+    if "login" in sys.argv:
+        auth = AuthSettings(
+            issuer_url=f"{address}{tenant}", resource_server_url=f"{address}/mcp",
+            client_registration_options=ClientRegistrationOptions(
+                enabled="closed" not in sys.argv, default_scopes=["read"] if scoped else None,
+            ),
+            required_scopes=["read"] if scoped else None, validate_token_resource=False,
+        )  # fmt: skip
+        settings = {"auth_server_provider": everybody, "auth": auth}
+    server = MCPServer("http", **settings)
+
+    _add_tools(server, everybody)
     application = server.streamable_http_app()
+    if scoped:
+        application = _by_scopes(application, everybody)
+    if "down" in sys.argv:
+        application = _down(application)
     if tenant:
         application = _under(tenant, application)
     config = uvicorn.Config(application, log_level="warning")

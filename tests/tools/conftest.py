@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.mcp_web import visited  # noqa: F401 - a fixture
 from tests.support.tool_command import Shell
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import random
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -20,45 +15,22 @@ import pytest
 from tests.support.cli import OPTA, opta
 from tests.support.mcp_conformance import visit
 from tests.support.mcp_session import session
+from tests.support.mcp_web import at, free_port, running, running_process
 from tests.support.model_server import ModelServer, Reply
 from tests.support.soon import SOON_S, soon
 from tools import storage
-from tools.definition import Outcome, Scope
+from tools.definition import Outcome
 from tools.permissions.rules import Verdict, parse_rule
 from tools.sources.mcp import sdk
-from tools.sources.mcp.config import LoginSettings, ServerConfig
+from tools.sources.mcp.config import LoginSettings
 from tools.sources.mcp.connection import State
 from tools.sources.mcp.login import LoginFailed, checked_url, log_in
-
-SCRIPT = Path(__file__).parents[1] / "support" / "mcp_http_server.py"
-
-
-@contextlib.contextmanager
-def running(*arguments: str) -> Iterator[str]:
-    """Run the server and give its address."""
-    with running_process(*arguments) as (url, _):
-        yield url
-
-
-@contextlib.contextmanager
-def running_process(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    argv = [sys.executable, str(SCRIPT), *arguments]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp", process
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with running() as url:
         yield url
-
-
-def at(url: str, **settings) -> ServerConfig:
-    return ServerConfig("web", Scope.USER, "config.yml:1", url=url, **settings)
 
 
 async def test_a_server_with_an_address_is_called_with_the_configured_headers(tmp_path, address):
@@ -142,28 +114,6 @@ async def test_a_server_that_hangs_keeps_neither_a_call_nor_the_end_of_opta_wait
             assert result.outcome is Outcome.TIMED_OUT
 
 
-BROWSER = """\
-#!{python}
-import sys, urllib.request
-open({record!r}, "a").write(sys.argv[1] + "\\n")
-urllib.request.urlopen(sys.argv[1]).read()
-"""
-
-
-@pytest.fixture
-def visited(tmp_path, monkeypatch) -> Path:
-    """A browser that follows where it is sent; the file gets the addresses it was opened with."""
-    if sys.platform in ("darwin", "win32"):
-        pytest.skip("the browser is xdg-open")
-    record = tmp_path / "visited"
-    browser = tmp_path / "bin" / "xdg-open"
-    browser.parent.mkdir()
-    browser.write_text(BROWSER.format(python=sys.executable, record=str(record)))
-    browser.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{browser.parent}{os.pathsep}{os.environ['PATH']}")
-    return record
-
-
 def test_a_person_logs_in_once_with_the_browser(visited):
     with running("login") as url:
         assert opta("mcp", "add", "web", url).returncode == 0
@@ -178,7 +128,7 @@ def test_a_person_logs_in_once_with_the_browser(visited):
         assert "Logged in to web. The login is kept in " in login.stdout
         (asked,) = visited.read_text().splitlines()
         assert asked.startswith(url.removesuffix("/mcp") + "/authorize?")
-        (kept,) = (storage.state_dir() / "mcp" / "logins").iterdir()
+        (kept,) = (storage.state_dir() / "mcp" / "logins").glob("*.json")
         assert kept.stat().st_mode & 0o777 == 0o600
         token = json.loads(kept.read_text())["tokens"]["access_token"]
         after = opta("mcp", "get", "web", "--check")
@@ -210,14 +160,6 @@ def registered(redirect: str, **settings: str) -> str:
         "client_id": "opta of ours", "client_secret": SECRET, "redirect_uris": [redirect],
         "token_endpoint_auth_method": "client_secret_basic", **settings,
     })  # fmt: skip
-
-
-def free_port() -> int:
-    """A port that nobody listens on, of those that no outgoing connection is given meanwhile."""
-    while True:
-        port = random.randrange(15_000, 30_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def test_a_program_registered_by_hand_logs_in_and_its_secret_stays_in_the_environment(

@@ -100,8 +100,6 @@ NOT_PASSED = {
     # The suite's servers name another issuer than that of their address: refused (RFC 8414, 3.3).
     "auth/metadata-var2",
     "auth/metadata-var3",
-    # More rights in the middle of a call: opta says that a login is needed.
-    "auth/scope-step-up",
     # Logins without a person: there is no setting for them.
     "auth/client-credentials-jwt",
     "auth/client-credentials-basic",

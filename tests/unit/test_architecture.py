@@ -194,7 +194,9 @@ USES_NETWORK = {
     "agent.serving.http": "listens on loopback, for clients with the token",
     "tools.connecting": "how servers are reached",
     "tools.sources.mcp.http": "servers that have an address",
+    "tools.sources.mcp.authorization": "signs requests to them",
     "tools.sources.mcp.login": "logins to them",
+    "tools.sources.mcp.renewal": "renews those logins",
     "tools.sources.team.http": "the team's server",
 }
 

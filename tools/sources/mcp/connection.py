@@ -20,12 +20,13 @@ from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
 from tools.record import record
 from tools.sources.mcp import sdk
+from tools.sources.mcp.authorization import lacks_scopes, refusal
 from tools.sources.mcp.catalog import Catalog
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.content import ServerResult, mismatch, resources_text
 from tools.sources.mcp.log import ServerLog
-from tools.sources.mcp.login import LoginNeeded
 from tools.sources.mcp.pending import CallTimeout, Pending
+from tools.sources.mcp.renewal import LoginNeeded
 from tools.sources.mcp.stdio import StdioTransport
 
 RESTART_AFTER_S = (1.0, 4.0, 16.0)
@@ -83,6 +84,22 @@ class Host:
         return short(self.masker.text(text))
 
 
+class _Refusals:
+    """What the person was told already; a server that thinks of ever new reasons bores them not."""
+
+    _MOST = 10
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def are_new(self, reason: str) -> bool:
+        """Tell whether the person has yet to hear of this one, which they do now."""
+        if reason in self._told or len(self._told) == self._MOST:
+            return False
+        self._told.add(reason)
+        return True
+
+
 class Connection:
     """See the module. `error` says in one line why there is none.
 
@@ -106,6 +123,7 @@ class Connection:
         self._owner: asyncio.Task[None] | None = None
         self._pending = Pending()
         self._crashes = 0
+        self._refusals = _Refusals()
 
     def start(self) -> None:
         """Begin; what comes of it is told to the host."""
@@ -168,6 +186,14 @@ class Connection:
             raise ToolError(await self._no_answer(error)) from None
 
     async def _no_answer(self, error: Exception) -> str:
+        refused = refusal(error)
+        if refused:
+            if self._refusals.are_new(refused):
+                self._host.tell(f"MCP server {self.config.name} refused a call: {refused}")
+            return (
+                f"The MCP server {self.config.name} refused this: {refused}. Nothing was done. "
+                "Tell the user."
+            )
         if sdk.lost_connection(error):
             self._over.set()
             if self.config.url:
@@ -276,6 +302,8 @@ class Connection:
             return f"log in with: opta mcp login {self.config.name}", State.LOGIN
         if isinstance(plain, ProcessStartError):
             return self._host.masker.text(str(plain).rstrip(".")), State.FAILED
+        if refusal(plain):
+            return refusal(plain), State.LOGIN if lacks_scopes(plain) else State.FAILED
         if isinstance(plain, TimeoutError):
             reason = f"no answer within {self.config.start_ms / 1000:g} s"
         elif self._over.is_set() and self._transport is not None:

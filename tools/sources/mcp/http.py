@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tools.connecting import http_client
+from tools.sources.mcp.authorization import refusal, stored_login
 from tools.sources.mcp.config import ServerConfig
-from tools.sources.mcp.login import Learn, LoginNeeded, ignore, stored_login
+from tools.sources.mcp.login_store import Learn, ignore
+from tools.sources.mcp.renewal import LoginNeeded
 from tools.sources.mcp.sdk import innermost
 
 CONNECT_S = 30.0
@@ -56,6 +58,7 @@ async def open_address(
         try:
             yield streams
         except Exception as problem:
-            if not error or isinstance(innermost(problem), LoginNeeded):
+            plain = innermost(problem)
+            if not error or isinstance(plain, LoginNeeded) or refusal(plain):
                 raise
             raise AddressError(error) from problem
