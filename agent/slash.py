@@ -141,7 +141,7 @@ async def _help(chat: Chat, _: str) -> str:
         f"Shift-Tab     next mode: {', '.join(Mode)}",
         "Up, Ctrl-R    earlier messages            Ctrl-O   show shortened output whole",
         "Esc, Ctrl-C   stop the model              Ctrl-D   leave",
-        "Esc Esc       go back to an earlier message and write it anew",
+        "Esc Esc       go back to a message        Ctrl-V   paste an image, or text",
     ]
     return "\n".join([*lines, "", *keys])
 

@@ -17,7 +17,7 @@ from prompt_toolkit.history import History
 from agent.events import Level, Notice
 from agent.ui.completion import InputCompleter, may_complete
 from agent.ui.file_index import FileIndex
-from agent.ui.paste import pasted
+from agent.ui.paste import paste_clipboard, pasted
 from agent.ui.port import ChatPort
 from agent.ui.turns import Turns
 
@@ -56,6 +56,7 @@ class Control:
         self.hint = ""
         self.away = False
         self._port = port
+        self._root = root
         self._leave = leave
         self._tell = tell
         self._changed = changed
@@ -90,7 +91,11 @@ class Control:
 
     def paste(self, text: str) -> None:
         """Insert what was pasted, or dropped."""
-        self.text.insert_text(pasted(text))
+        self.text.insert_text(pasted(text, self.text.document.text_before_cursor))
+
+    def paste_clipboard(self) -> None:
+        """Insert what is in the clipboard: text, or a mention of the image."""
+        get_app().create_background_task(paste_clipboard(self._root, self.paste, self._tell))
 
     def interrupt(self) -> None:
         """Stop the turn; clear the input; on an empty one say how to leave; the second leaves."""

@@ -1,6 +1,6 @@
 """Lets the person write their message in an editor of their own.
 
-The one process that a front end starts: by a key of the person, who also chose the program.
+Started by a key of the person, who also chose the program.
 """
 
 from __future__ import annotations

@@ -66,6 +66,7 @@ def _bind_input(keys: KeyBindings, control: Control, typing: Filter) -> None:
     keys.add("s-tab", filter=free & ~has_completions)(_call(control.next_mode))
     keys.add("c-g", filter=free)(_call(control.open_editor))
     keys.add(Keys.BracketedPaste, filter=free)(lambda event: control.paste(event.data))
+    keys.add("c-v", filter=free)(_call(control.paste_clipboard))
     keys.add("c-z", filter=free)(_call(control.suspend))
 
 

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
+
+from agent.events import Level, Notice
 
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 _LONGEST_PATH = 4096
 
 
-def pasted(text: str) -> str:
-    """Return what goes into the input for a paste.
+def pasted(text: str, before: str = "") -> str:
+    """Return what goes into the input for a paste; `before` is what stands before it.
 
     A terminal pastes the path of a file that is dropped on it, quoted as for a shell. That of an
     image becomes a mention: the image goes along with the message. Line ends become `\\n`.
     """
     image = _dropped_image(text.strip()) if len(text) <= _LONGEST_PATH else None
     if image is not None:
-        return f'@"{image}" '
+        # Right behind a word an `@` names nothing.
+        blank = " " if before and not before[-1].isspace() else ""
+        return f'{blank}@"{image}" '
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+async def paste_clipboard(
+    root: Path, paste: Callable[[str], None], tell: Callable[[Notice], None]
+) -> None:
+    """Paste what is in the clipboard, or tell why not; no program of `root` is asked for it."""
+    from agent.ui.clipboard import ClipboardError, clipboard_text
+
+    try:
+        paste(await clipboard_text(root))
+    except ClipboardError as error:
+        tell(Notice(str(error), Level.ERROR))
 
 
 def _dropped_image(text: str) -> Path | None:

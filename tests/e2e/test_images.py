@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,11 @@ import pytest
 from agent.conversation import IMAGE_TOKENS, Conversation
 from agent.images import MAX_IMAGE_BYTES
 from agent.messages import AssistantMessage, Image, UserMessage
-from tests.support.cli import opta
+from tests.support.cli import OPTA, connected, opta
+from tests.support.clipboard import PNG, put_program
 from tests.support.model_server import ModelServer, call, error, say
+from tests.support.terminal import Terminal, needs_tmux
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 ADDRESS = "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
@@ -122,3 +122,41 @@ def test_an_image_counts_in_the_context_and_the_newest_one_survives_a_summary():
     assert conversation.drop_images()
     assert conversation.context_tokens < IMAGE_TOKENS
     assert not conversation.drop_images()
+
+
+def chat_on_display(server, *places):
+    """A chat on a machine with a screen, whose programs are in these places alone."""
+    for needed in ("sh", "cat"):
+        (places[-1] / needed).symlink_to(shutil.which(needed))
+    path = ":".join(map(str, places))
+    return Terminal(["env", f"PATH={path}", "DISPLAY=:9", *OPTA, *connected(server)])
+
+
+@needs_tmux
+def test_ctrl_v_pastes_the_image_in_the_clipboard_into_the_message(tmp_path):
+    put_program(tmp_path, "xclip", {"image/png": PNG})
+    with ModelServer([say("A red dot.")]) as server, chat_on_display(server, tmp_path) as terminal:
+        terminal.wait("ask ·")
+        terminal.type("what is this?")
+        terminal.send("C-v")
+        terminal.wait("-pasted.png")
+        terminal.type("tell me")
+        terminal.send("Enter")
+        terminal.wait("A red dot.")
+        ((words, image),) = user_contents(server)
+    assert image["image_url"]["url"] == ADDRESS
+    said = words["text"].splitlines()[-1]
+    assert said.startswith('what is this? @"/')
+    assert said.endswith('-pasted.png" tell me')
+
+
+@needs_tmux
+def test_ctrl_v_pastes_text_and_says_why_where_it_cannot(tmp_path):
+    with ModelServer([]) as server, chat_on_display(server, Path.cwd(), tmp_path) as terminal:
+        terminal.wait("ask ·")
+        put_program(Path.cwd(), "xclip", {})
+        terminal.send("C-v")
+        terminal.wait("there is no xclip on PATH")
+        put_program(tmp_path, "xclip", {"UTF8_STRING": b"one two"})
+        terminal.send("C-v")
+        terminal.wait("> one two")

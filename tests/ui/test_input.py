@@ -78,6 +78,8 @@ def test_an_image_that_is_dropped_becomes_a_mention_of_it(tmp_path: Path, name: 
     path.touch()
     text = form.format(path) if form else str(path).replace(" ", "\\ ") + " "
     assert mentions(pasted(text)) == [str(path)]
+    assert mentions(f"what is{pasted(text, 'what is')}") == [str(path)]
+    assert pasted(text, "what is ") == pasted(text)
 
 
 def test_other_pastes_stay_as_they_are(tmp_path: Path):

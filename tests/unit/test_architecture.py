@@ -139,6 +139,7 @@ STARTS_PROCESSES = {
     "tools.engine.isolation.memory": "tries memory limits, with head and tail",
     "tools.engine.isolation.container": "removes the container of a call that was stopped",
     "agent.ui.editor": "opens the person's editor, at the person's command",
+    "agent.ui.clipboard": "asks a program of the machine for what the person pastes",
     "agent.ui.browser": "shows an address that the person agreed to visit",
 }
 WRITES_FILES = {
