@@ -53,9 +53,17 @@ def names_secret(name: str) -> bool:
 
 def is_worth_masking(value: str) -> bool:
     """Tell whether a value can be a secret: long enough, no plain word, no path."""
-    if len(value) < SHORTEST or _PATH.fullmatch(value):
-        return False
-    return len(value) >= PLAIN or _PLAIN.fullmatch(value) is None
+    return len(value) >= SHORTEST and not is_plain(value) and not _PATH.fullmatch(value)
+
+
+def is_plain(value: str) -> bool:
+    """Tell whether a value is one word, or a number, of fewer than `PLAIN` characters."""
+    return len(value) < PLAIN and _PLAIN.fullmatch(value) is not None
+
+
+def looks_generated(value: str) -> bool:
+    """Tell whether a value looks made by a generator."""
+    return any(map(_is_mixed, _RUN.findall(value))) and not _DIGEST.fullmatch(value)
 
 
 def header_secrets(headers: Mapping[str, str]) -> list[str]:
@@ -137,7 +145,7 @@ def _of_text(text: str) -> Iterator[str]:
 def _opaque(text: str) -> Iterator[str]:
     """Yield the parts of a text that look made by a generator."""
     for part in _BETWEEN.split(text):
-        if any(map(_is_mixed, _RUN.findall(part))) and not _DIGEST.fullmatch(part):
+        if looks_generated(part):
             yield part
 
 

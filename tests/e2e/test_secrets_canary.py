@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
@@ -54,7 +55,7 @@ def spellings() -> list[bytes]:
     """The canaries, and parts of them that no mask may leave."""
     found = [KEY, json.dumps(KEY)[1:-1], PASSWORD, quote(PASSWORD), HEADER, OF_ENVIRONMENT]
     found += [base64.b64encode(secret.encode()).decode() for secret in (KEY, PASSWORD)]
-    found += ["canary/", "canary@2", "canary3-", "canary4-"]
+    found += ["canary/", "canary@2", "canary3-", "canary4-", "canary9-"]
     return [text.encode() for text in found]
 
 
@@ -150,6 +151,25 @@ def test_r39_tools_run_by_hand_leave_no_secret(server):
     assert asked.returncode == 0, asked.stderr
     assert list((base() / "state/opta/output").iterdir()), "nothing was spooled"
     assert_clean()
+
+
+def test_r39_a_login_in_the_settings_of_git_reaches_neither_model_nor_session(server):
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    remote = "https://x-access-token:canary9-of-a-remote@example.invalid/o/r.git"
+    subprocess.run(["git", "remote", "add", "origin", remote], check=True)
+    script(
+        server, call("run_command", command="git remote -v; git config -l; git push"),
+        call("read_file", path=".git/config"), call("git", operation="remote", args=["-v"]),
+        say("done"),
+    )  # fmt: skip
+    done = opta("-p", "a", "--output-format", "stream-json")
+    assert done.returncode == 3, done.stderr
+    printed, denied, _ = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert "x-access-token:[redacted]@example.invalid" in printed
+    assert "it holds a login" in denied
+    (base() / "work/.git/config").unlink()
+    assert "canary9" not in json.dumps(server.sent_messages)
+    assert_clean(done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("key", ["base_url", "no_such_key"])

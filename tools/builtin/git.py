@@ -34,6 +34,7 @@ from tools.definition import (
     ToolError,
     ToolResult,
 )
+from tools.engine.masking import OutputStream
 from tools.engine.process import (
     ProcessResult,
     ProcessSpec,
@@ -137,19 +138,25 @@ def _reading(
     env = without_transport(services.child_env)
     timeout_ms, note = time_limit(services.max_execution_ms, TIMEOUT_MS)
 
-    async def git(grant: Grant, *argv: str) -> ProcessResult:
+    async def git(
+        grant: Grant,
+        words: tuple[str, ...],
+        filters: tuple[OutputStream, OutputStream] | None = None,
+    ) -> ProcessResult:
         spec = ProcessSpec(
-            (program, "--no-pager", *argv), workspace.root, env, timeout_ms, merge_stderr=True
+            (program, "--no-pager", *words), workspace.root, env, timeout_ms, merge_stderr=True
         )
         try:
-            return await run_process(grant, call, spec, filters=services.masker.streams())
+            return await run_process(grant, call, spec, filters=filters)
         except ProcessStartError as error:
             raise ToolError(str(error)) from error
 
     async def run(grant: Grant, progress: Progress) -> ToolResult:
-        listed = await git(grant, *LIST_SETTINGS)
+        # As they are: what a mask would hide of a name could not be switched off.
+        listed = await git(grant, LIST_SETTINGS)
         options = [part for setting in overrides(listed) for part in ("-c", setting)]
-        process = await git(grant, *options, *hardened(operation, args, services))
+        words = (*options, *hardened(operation, args, services))
+        process = await git(grant, words, services.masker.streams())
         return result_of(process, timeout_ms, note)
 
     return Invocation(

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
+from tools.logins import LoginStream
 from tools.record import record
 
 MASK = "****"
@@ -57,9 +58,9 @@ class Masker:
         pattern = self.forms.data
         return data if pattern is None else pattern.sub(self.mask.encode(), data)
 
-    def streams(self) -> tuple[MaskedStream, MaskedStream]:
+    def streams(self) -> tuple[OutputStream, OutputStream]:
         """Return maskers for what a process prints on stdout and stderr."""
-        return self.stream(), self.stream()
+        return OutputStream(self), OutputStream(self)
 
     def stream(self) -> MaskedStream:
         """Return a masker for one stream of bytes that arrives in pieces."""
@@ -96,6 +97,22 @@ class MaskedStream:
         """Return what was held back at the end of the stream."""
         held, self._held = self._held, b""
         return self._masker.data(held)
+
+
+class OutputStream:
+    """Masks what a program prints: the secrets that are known, and logins that it shows."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masked = masker.stream()
+        self._logins = LoginStream(masker.mask.encode())
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what may be shown of all that came so far."""
+        return self._logins.feed(self._masked.feed(data))
+
+    def finish(self) -> bytes:
+        """Return what was held back at the end of the stream."""
+        return self._logins.feed(self._masked.finish()) + self._logins.finish()
 
 
 def _beginning_of_a_secret(data: bytes, values: Sequence[bytes]) -> int:

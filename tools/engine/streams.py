@@ -9,7 +9,7 @@ from tools import storage
 from tools.actions import OutputOptions
 from tools.definition import Progress
 from tools.engine.capture import HEAD_BYTES, Captured
-from tools.engine.masking import Masker
+from tools.engine.masking import Masker, OutputStream
 from tools.engine.output import ModelText, for_model, live
 
 MAX_LINE_CHARS = 8 * 1024
@@ -37,7 +37,7 @@ class StepStream:
         self.kept = bytearray()
         self.total = 0
         self._options = options
-        self._masked = masker.stream()
+        self._masked = OutputStream(masker)
         self._keep = keep
         self._show = show
 

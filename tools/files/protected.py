@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools import storage
 from tools.files.paths import folded_name
+from tools.logins import holds_login
 
 _GIT = "git runs or obeys what stands here"
 _OWN = "this is configuration that opta reads"
@@ -93,6 +94,9 @@ _SECRET_PAIRS = {
     (".config", "chromium"), ("etc", "shadow"), ("etc", "gshadow"),
 }  # fmt: skip
 
+
+_GIT_SETTINGS = ("config", "config.worktree")
+_MOST_SETTINGS = 1 << 20
 
 _PATTERN_MARKS = frozenset("*?[")
 
@@ -177,7 +181,17 @@ def pattern_protection(pattern: str) -> str:
 
 
 def sensitivity(path: Path) -> str:
-    """Say why `path` asks even to be read, or return an empty text (R40)."""
+    """Say why `path` asks even to be read, or return an empty text (R40).
+
+    That is for its name; of the settings of git, which nearly all are harmless, for a login there.
+    """
+    if _is_of_git(_folded(path)) and _shows_login(path):
+        return f"{path.name}: it holds a login"
+    return secret_name(path)
+
+
+def secret_name(path: Path) -> str:
+    """Say why the name of `path` asks even to be read, or return an empty text (R40)."""
     names = _folded(path)
     if not _SECRET_DIRECTORIES.isdisjoint(names) or not _SECRET_PAIRS.isdisjoint(
         itertools.pairwise(names)
@@ -188,6 +202,22 @@ def sensitivity(path: Path) -> str:
         return ""
     reason = _by_pattern(names[-1], _SECRET_FILES)
     return f"{path.name}: {reason}" if reason else ""
+
+
+def _is_of_git(names: list[str]) -> bool:
+    """Tell whether a file is one that git reads its settings from."""
+    if names[-1] == ".gitconfig":
+        return True
+    above = names[:-1]
+    return names[-1] in _GIT_SETTINGS and (
+        any(name.endswith(".git") for name in above) or above[-2:] == [".config", "git"]
+    )
+
+
+def _shows_login(path: Path) -> bool:
+    with suppress(OSError):
+        return holds_login(storage.read_regular(path, _MOST_SETTINGS))
+    return False
 
 
 def secret_patterns() -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.files.paths import is_within
-from tools.files.protected import sensitivity
+from tools.files.protected import secret_name, sensitivity
 from tools.record import record
 
 if TYPE_CHECKING:
@@ -266,7 +266,8 @@ def _secret_below(tree: Path) -> str:
     for directory, names, files in os.walk(tree):
         for name in (*names, *files):
             seen += 1
-            reason = sensitivity(Path(directory, name))
+            # Logins in the settings of git are masked where a command prints them.
+            reason = secret_name(Path(directory, name))
             if reason:
                 return f"reads all files below, also {reason}"
         if seen > MAX_SEARCHED:

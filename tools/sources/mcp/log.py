@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools import storage
-from tools.engine.masking import Masker
+from tools.engine.masking import Masker, OutputStream
 from tools.sources.mcp.config import NAME
 
 MAX_BYTES = 1 << 20
@@ -41,7 +41,7 @@ class ServerLog:
 
     def __init__(self, server: str, masker: Masker) -> None:
         self.masker = masker
-        self._printed = masker.stream()
+        self._printed = OutputStream(masker)
         self._path = log_path(server)
         self._lock = threading.Lock()
         self._file: storage.AppendFile | None = None
