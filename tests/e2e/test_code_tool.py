@@ -75,7 +75,7 @@ code: |
 """
 
 
-@pytest.mark.row("E52", "E59", "E61")
+@pytest.mark.row("E10", "E52", "E59", "E61")
 def test_a_program_is_given_its_arguments_and_this_context_and_nothing_said_before(project):
     (project / ".mimir" / "tools" / "look.yml").write_text(LOOK)
     with ModelServer([say("Noted."), call("look", number="3"), say("done")]) as server:
@@ -97,6 +97,29 @@ def test_a_program_is_given_its_arguments_and_this_context_and_nothing_said_befo
             "llm": {"complete": "function"},
         },
     }  # fmt: skip
+
+
+@pytest.mark.row("E10")
+def test_a_container_that_a_program_asks_for_is_a_command_like_any_other(project, tmp_path):
+    (project / ".mimir" / "tools" / "box.yml").write_text(
+        "name: box\ndescription: d\nschema: {type: object, properties: {}}\ncode: |\n"
+        "  export const execute = async (args, { platform }) => (await\n"
+        "    platform.executor.execute('docker', ['run', '--rm', 'alpine', 'id'])).stdout;\n"
+    )
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text('#!/bin/sh\necho "ran $*"\n')
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{docker.parent}:{os.environ['PATH']}"}
+    told = []
+    for rules in ((), ("--allow", "run_command(docker run:*)")):
+        with ModelServer([call("box"), say("done")]) as server:
+            flags = ("--trust", "--allow", "box", *rules)
+            opta("-p", "go", *flags, server=server, cwd=project, env=env)
+        told.append(server.requests[-1].json["messages"][-1]["content"])
+    assert "Permission denied" in told[0]
+    assert "ran" not in told[0]
+    assert told[1] == "ran run --rm alpine id\n"
 
 
 def with_settings(settings):

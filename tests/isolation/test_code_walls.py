@@ -146,6 +146,37 @@ async def test_memory_beyond_the_limit_ends_the_program(project, runtime, code):
     assert "has 2 GB" not in result.text
 
 
+HOLDS = {
+    "typescript": "export function execute({ mb }) { const a = [];"
+    " for (let i = 0; i < mb; i++) a.push(new Uint8Array(1e6).fill(1)); return 'held'; }",
+    "python": "def execute(args, context):\n"
+    "    a = [bytes([1]) * 1_000_000 for _ in range(args['mb'])]\n    return 'held'",
+}  # fmt: skip
+HOLDS["node"] = HOLDS["typescript"]
+
+
+@pytest.mark.row("E54", "E150")
+@ALL
+async def test_a_program_may_use_256_mb(project, runtime):
+    project.code("t", HOLDS[runtime], runtime, {"mb": {"type": "integer"}})
+    # Where no limit holds for all it uses, what runtimes only reserve counts as well.
+    whole = memory.means(os.environ["PATH"]).reach is memory.Reach.TREE
+    limit_mb = 256 if whole else 1024
+    assert (await project.call("t", mb=round(limit_mb * 0.6))).text == "held"
+    result = await project.call("t", mb=round(limit_mb * 1.5))
+    assert result.outcome is Outcome.ERROR
+    if whole:
+        assert "it was killed, as it is beyond 256 MB of memory" in result.text
+
+
+async def test_a_program_that_is_killed_is_told_of_its_limit(project):
+    project.code("t", "import os\ndef execute(*_):\n    os.kill(os.getpid(), 9)", "python")
+    result = await project.call("t")
+    assert result.outcome is Outcome.ERROR
+    assert "Tool execution failed: the program ended without a result" in result.text
+    assert "it was killed, as it is beyond 256 MB of memory" in result.text
+
+
 @SCRIPTS
 @pytest.mark.parametrize("fills", [True, False])
 async def test_without_control_groups_each_process_has_a_limit(

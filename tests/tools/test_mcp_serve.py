@@ -141,6 +141,21 @@ async def test_r8_a_deny_rule_holds_and_nobody_is_asked(project):
     assert person.asked == []
 
 
+async def test_hooks_are_told_of_what_a_client_calls_and_may_deny_it(project, tmp_path):
+    config = storage.config_dir() / "config.yml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    no = {"command": ["sh", "-c", "echo not today >&2; exit 2"], "tools": ["waits"]}
+    told = ["sh", "-c", f"cat >> {tmp_path}/told"]
+    config.write_text(json.dumps({"tool_hook_command": told, "pre_tool_hooks": [no]}))
+    async with served(project, "--trust", "--allow", "greet", "--allow", "waits") as client:
+        assert await text(client, "greet", {"NAME": "you"}) == "hello you"
+        assert "Permission denied by a hook of the user: not today" in await refused(
+            client, "waits"
+        )
+    phases = [(t["phase"], t["tool_name"]) for t in lines((tmp_path / "told").read_text())]
+    assert phases == [("before_execution", "greet"), ("after_execution", "greet")]
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_calls_are_recorded_as_those_of_a_chat(project, mode):
     async with served(project, "--trust", "--allow", "greet", mode=mode) as client:

@@ -144,7 +144,8 @@ class _Running:
             channel = Channel()
         except (storage.StorageError, OSError) as error:
             raise ToolError(f"The call cannot be set up: {error} Nothing was done.") from error
-        ending = Ending(program, self.timeout_ms, self._services.masker)
+        memory_bytes = self.call.tool.limits.max_memory_bytes
+        ending = Ending(program, self.timeout_ms, self._services.masker, memory_bytes)
         try:
             with closing(channel):
                 answer, process = await self._answer(grant, program, channel, progress)

@@ -11,14 +11,19 @@ from tools.engine.output import bounded_text, for_model
 from tools.engine.process import ProcessResult
 from tools.record import record
 
+_SIGKILL = 9
+_AROUND_KILLED = 128 + _SIGKILL
+"""The exit code of the walls around a program that was killed."""
+
 
 @record
 class Ending:
-    """Makes the result of a call of `program`, which had `timeout_ms`."""
+    """Makes the result of a call of `program`, which had `timeout_ms` and `memory_bytes`."""
 
     program: Program
     timeout_ms: int
     masker: Masker
+    memory_bytes: int | None = None
 
     def result(self, answer: JsonObject | None, process: ProcessResult | None) -> ToolResult:
         """Return the result for the last frame, and for how the process ended, if it did."""
@@ -33,7 +38,7 @@ class Ending:
         if process is not None and process.timed_out:
             text = f"[timed out after {self.timeout_ms} ms; the program was ended]"
             return self._told(text, process, Outcome.TIMED_OUT)
-        return self.failed(f"the program ended without a result{_code(process)}", process)
+        return self.failed(f"the program ended without a result{self._code(process)}", process)
 
     def failed(self, reason: str, process: ProcessResult | None = None) -> ToolResult:
         """Return the result of a program that gave none that can be used (E58)."""
@@ -73,17 +78,18 @@ class Ending:
         text = clipped.text or "(no output)"
         return ToolResult(text, outcome, display, full_output=clipped.full_output)
 
+    def _code(self, process: ProcessResult | None) -> str:
+        if process is None:
+            return ""
+        code = f"code {process.exit_code}" if process.signal is None else process.signal_name
+        killed = process.signal == _SIGKILL or process.exit_code == _AROUND_KILLED
+        if not killed or self.memory_bytes is None:
+            return f" ({code})"
+        return f" ({code}: it was killed, as it is beyond {self.memory_bytes >> 20} MB of memory)"
+
 
 def as_text(value: object) -> str:
     """Return a JSON value as text for the model: text as it is, null as nothing."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _code(process: ProcessResult | None) -> str:
-    if process is None:
-        return ""
-    if process.signal is not None:
-        return f" (signal {process.signal_name})"
-    return f" (code {process.exit_code})"
