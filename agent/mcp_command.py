@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+from urllib.parse import urlsplit
 
 from agent import log
 from agent.configuration import mcp_configured, read_settings
@@ -23,6 +24,7 @@ from tools import storage
 from tools.definition import Scope
 from tools.engine.output import clean, visible
 from tools.formats.problems import shown_path
+from tools.hosts import is_loopback
 from tools.sources.mcp.config import KEY, ServerConfig, read_servers
 from tools.sources.mcp.fields import VARIABLE_NAME, Variables
 from tools.sources.mcp.files import Configured
@@ -314,6 +316,10 @@ def _log_in(config: ServerConfig, store: LoginStore, out: TextIO) -> int:
             out.write("No browser could be started: open the address yourself.\n")
             out.flush()
 
+    if urlsplit(config.url).scheme == "http" and not is_loopback(config.host):
+        out.write(
+            f"{config.name} is asked without encryption: who is between can take the login.\n"
+        )
     sdk.load()
     try:
         login = asyncio.run(log_in(config, show, log.learn))

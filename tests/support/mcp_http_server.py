@@ -6,7 +6,8 @@ one that follows as JSON (`{"client_id": …}`). With `post` it takes a secret i
 with `telling` its errors hold it. With `tenant` the authorization server has a path of its own, and
 the token of a login is good for one request; it can be renewed. With `rotating` that takes a while,
 and what a token is renewed with is good once: a second use ends the login (RFC 9700, 4.14.2). With
-`down` it cannot give tokens a second time.
+`down` it cannot give tokens a second time, with `audience` only to who names the MCP server. With
+`weak` it knows no S256, with `query` its page to log in at has a query of its own.
 
 With `scopes` a login may do what its scopes say: `read` calls all tools but `keep`, which takes
 `write`, and `nobody`, which takes what nobody is given. With `strict` connecting takes `write`.
@@ -37,8 +38,9 @@ from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
+from pydantic import AnyHttpUrl
 
-RUN_OUT = {"tenant", "rotating", "down"}
+RUN_OUT = {"tenant", "rotating", "down", "audience"}
 
 
 class Everybody:
@@ -137,12 +139,18 @@ class Everybody:
         self.tokens.pop(token.token, None)
 
 
-def _take_secrets_in_the_form_alone() -> None:
+def _describe_itself_otherwise() -> None:
     build = routes.build_metadata
 
     def build_other(*arguments: Any, **settings: Any) -> OAuthMetadata:
         metadata = build(*arguments, **settings)
-        metadata.token_endpoint_auth_methods_supported = ["client_secret_post"]
+        if "post" in sys.argv:
+            metadata.token_endpoint_auth_methods_supported = ["client_secret_post"]
+        if "weak" in sys.argv:
+            metadata.code_challenge_methods_supported = ["plain"]
+        if "query" in sys.argv:
+            page = f"{metadata.authorization_endpoint}?tenant=ours"
+            metadata.authorization_endpoint = AnyHttpUrl(page)
         return metadata
 
     routes.build_metadata = build_other
@@ -161,13 +169,15 @@ def _under(path: str, application: Any) -> Any:
     return serve
 
 
-def _down(application: Any) -> Any:
-    """The application where nothing that was given can be renewed, for now."""
+def _renewing_seldom(application: Any) -> Any:
+    """The application where not every login can be renewed."""
 
     async def serve(scope: Any, receive: Any, send: Any) -> None:
         given = await _body(receive) if scope.get("path") == "/token" else b""
-        if b"refresh_token" in given:
+        if b"refresh_token" in given and "down" in sys.argv:
             await _answer(send, 503, {})
+        elif b"refresh_token" in given and b"resource=http" not in given:
+            await _answer(send, 400, {})
         else:
             await application(scope, _again(given, receive) if given else receive, send)
 
@@ -289,8 +299,7 @@ def main() -> None:
     for argument in filter(lambda argument: argument.startswith("{"), sys.argv):
         client = OAuthClientInformationFull.model_validate_json(argument)
         everybody.clients[client.client_id] = client
-    if "post" in sys.argv:
-        _take_secrets_in_the_form_alone()
+    _describe_itself_otherwise()
     if "login" in sys.argv:
         auth = AuthSettings(
             issuer_url=f"{address}{tenant}", resource_server_url=f"{address}/mcp",
@@ -306,8 +315,8 @@ def main() -> None:
     application = server.streamable_http_app()
     if scoped:
         application = _by_scopes(application, everybody)
-    if "down" in sys.argv:
-        application = _down(application)
+    if {"down", "audience"} & set(sys.argv):
+        application = _renewing_seldom(application)
     if tenant:
         application = _under(tenant, application)
     config = uvicorn.Config(application, log_level="warning")

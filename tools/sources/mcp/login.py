@@ -16,7 +16,9 @@ from tools.engine.masking import Masker
 from tools.sources.mcp.authorization import as_auth, scopes_wanted, united, without
 from tools.sources.mcp.callback import Callback
 from tools.sources.mcp.config import ServerConfig
+from tools.sources.mcp.login_address import address_problem
 from tools.sources.mcp.login_store import Learn, Login, LoginStore, ignore, registered_by_hand
+from tools.sources.mcp.renewal import token_address
 
 LOGIN_S = 300.0
 """How long a person may take to log in, in seconds."""
@@ -88,6 +90,7 @@ class _Attempt:
         self.login = Login()
         self._config = config
         self._store = store
+        self._before = before
         self._had = united(before.scopes, before.wanted)
         self._callback = callback
         self._open_browser = open_browser
@@ -113,6 +116,8 @@ class _Attempt:
                 try:
                     outgoing = await anext(flow)
                     while True:
+                        if outgoing is not request:
+                            self._check(str(outgoing.url))
                         response = yield outgoing
                         outgoing = await flow.asend(response)
                 except StopAsyncIteration:
@@ -179,8 +184,32 @@ class _Attempt:
         context = self._provider.context
         if self._config.login.client_id:
             context.client_info = registered_by_hand(self._config.login, context.oauth_metadata)
+        url = _with_own_query(url, context.oauth_metadata)
+        self._check(url)
+        self._check_server(context.oauth_metadata)
         self._callback.expect(url)
         self._open_browser(checked_url(url))
+
+    def _check(self, address: str) -> None:
+        problem = address_problem(self._config.url, address)
+        if problem:
+            raise LoginFailed(problem)
+
+    def _check_server(self, server: Any) -> None:
+        """Give a person's code and the program's secret to no server that is not meant."""
+        methods = server.code_challenge_methods_supported if server is not None else None
+        if methods is not None and "S256" not in methods:
+            raise LoginFailed("the server cannot protect the login (PKCE with S256)")
+        self._check(token_address(self._config, server))
+        known = self._before.server
+        if not self._config.login.client_id or known is None or server is None:
+            return
+        if known.issuer != server.issuer:
+            raise LoginFailed(
+                f"the login was at {known.issuer}, and the server names {server.issuer} now, which "
+                f"would get your client's secret. If that is right: opta mcp login "
+                f"{self._config.name} --forget, and log in again"
+            )
 
     async def _take(self) -> Any:
         from mcp.client.auth import AuthorizationCodeResult
@@ -207,6 +236,13 @@ def _asking(scopes: Callable[[str | None], str | None], redirect: str) -> Any:
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
     })  # fmt: skip
+
+
+def _with_own_query(url: str, server: Any) -> str:
+    """Return an address to log in at as the SDK makes it, where that of the server has a query
+    already (RFC 6749, 3.1)."""
+    page = str(server.authorization_endpoint) if server is not None else ""
+    return url.replace(f"{page}?", f"{page}&", 1) if "?" in page else url
 
 
 def scopes_in(url: str) -> str:
