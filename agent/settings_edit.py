@@ -21,7 +21,7 @@ from agent.settings_write import (
 )
 from tools import storage
 from tools.permissions.rules import Rule, Verdict
-from tools.permissions.trust import inspect, read_project_file
+from tools.permissions.trust import SWITCHING_FILES, inspect, read_project_file
 from tools.permissions.trust_store import TrustStore
 from tools.permissions.worktree import main_worktree
 
@@ -32,13 +32,14 @@ def set_tool_switch(project: Path, name: str, on: bool, *, project_trusted: bool
     That is `.opta/config.yml` of a trusted project, whose trust then covers the person's own
     change, and nothing else that changed. In a directory that was never trusted it is the entry
     for this directory in the user's own file: a file of opta's making should not raise a question
-    of trust at the next start. Raises SettingsWriteError.
+    of trust at the next start, where no file has raised it before. Raises SettingsWriteError.
     """
     root = project.resolve()
     with telling():
         before = inspect(root)
         reads = TrustStore(storage.state_dir()).trust_of(before).reads
-        present = any(file.path == PROJECT_FILE for file in before.settings)
+        # What its own files say is nearer than what the user's file says for this directory.
+        present = any(file.path in SWITCHING_FILES for file in before.settings)
         if not (reads or (project_trusted and present)):
             return edit_user_file(lambda data: _switch(_entry(data, root), name, on))
         return change_project_file(root, partial(edited, edit=lambda data: _switch(data, name, on)))

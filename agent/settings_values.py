@@ -100,6 +100,7 @@ class Settings:
         """Return what the registry of tools needs to know."""
         from tools.registry import ToolSettings
 
+        enforced = self.values["enforce"].value if "enforce" in self.values else ()
         return ToolSettings(
             switches=dict(self.switches),
             max_custom=self.max_custom_tools,
@@ -107,4 +108,7 @@ class Settings:
             budget=self.tool_budget,
             load_custom=self.load_custom_tools,
             max_execution_ms=self.max_execution_ms,
+            enforced=frozenset(
+                name.removeprefix("tools.") for name in enforced if name.startswith("tools.")
+            ),
         )

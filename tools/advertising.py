@@ -25,13 +25,15 @@ MOST_NAMED = 20
 class ToolEntry:
     """One known tool. `reason` says why it is off, for people; empty when it is on.
 
-    A `deferred` one is off only until the model asks for it.
+    A `deferred` one is off only until the model asks for it. An `enforced` one is on or off as a
+    team, or the owner of the machine, wants it: no switch changes that.
     """
 
     definition: ToolDefinition
     enabled: bool
     reason: str = ""
     deferred: bool = False
+    enforced: bool = False
 
 
 @record

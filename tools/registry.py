@@ -37,7 +37,7 @@ class ToolSettings:
     `switches` maps tool names to on or off; `max_custom` is how many custom tools the model may
     see (X3), `max_served` how many of MCP servers, `budget` how many tokens all tools together may
     cost; `load_custom` False leaves all tool files unread (E81); `max_execution_ms` caps the
-    timeout of every tool that has one (X8).
+    timeout of every tool that has one (X8). `enforced` names tools whose switch nobody changes.
     """
 
     switches: Mapping[str, bool]
@@ -46,6 +46,7 @@ class ToolSettings:
     budget: int = 10_000
     load_custom: bool = True
     max_execution_ms: int | None = None
+    enforced: frozenset[str] = frozenset()
 
 
 class ToolRegistry:
@@ -152,12 +153,12 @@ class ToolRegistry:
         """Turn a tool on or off, now and for later runs (X56). Raises KeyError, OSError.
 
         The returned entry may still be off: a switch does not lift the limit on custom tools. Nor
-        does it turn off what a team enforces (E152): then nothing is saved.
+        does it change what is enforced (E152): then nothing is saved.
         """
         entry = self.find(name)
         if entry is None:
             raise KeyError(name)
-        if entry.definition.origin.enforced:
+        if entry.enforced:
             return entry
         definition = entry.definition
         self.saved_in = self._save_switch(definition.name, on)
@@ -299,18 +300,17 @@ class ToolRegistry:
         return replace(entry, enabled=False, reason=f"deferred: {reason}", deferred=True)
 
     def _entry(self, tool: ToolDefinition) -> ToolEntry:
+        reason = ""
         if tool.unavailable:
-            return ToolEntry(tool, False, f"unavailable: {tool.unavailable}")
-        if tool.origin.enforced:
-            return ToolEntry(tool, True)
-        switch = self._switches.get(tool.name)
-        if switch is not None:
-            return ToolEntry(tool, switch, "" if switch else "disabled in the settings")
-        if tool.enabled or tool.name in self._offered:
-            return ToolEntry(tool, True)
-        return ToolEntry(
-            tool, False, "disabled in its file" if tool.origin.path else "off by default"
-        )
+            reason = f"unavailable: {tool.unavailable}"
+        elif tool.origin.enforced:
+            pass
+        elif tool.name in self._switches:
+            reason = "" if self._switches[tool.name] else "disabled in the settings"
+        elif not tool.enabled and tool.name not in self._offered:
+            reason = "disabled in its file" if tool.origin.path else "off by default"
+        enforced = tool.origin.enforced or tool.name in self._settings.enforced
+        return ToolEntry(tool, not reason, reason, enforced=enforced)
 
 
 @record

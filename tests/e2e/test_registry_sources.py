@@ -16,8 +16,11 @@ from tests.support.code_tools import code_tool
 from tests.support.mcp_session import SCRIPT, entry
 from tests.support.model_server import ModelServer, answer, say, scripted_call
 from tests.support.team import configure_team, write_tools
+from tests.support.tool_files import EXAMPLES
 from tools.cost import CostMeter, Form
-from tools.storage import config_dir, global_dir
+from tools.permissions.trust import inspect
+from tools.permissions.trust_store import TrustStore
+from tools.storage import config_dir, global_dir, state_dir
 
 
 def write(path, text):
@@ -375,3 +378,48 @@ def test_the_longest_time_caps_tools_of_every_source_and_each_says_so(tmp_path):
     assert results["mcp_ok_wait"].endswith(
         "[timeout cut from 120 s to 0.7 s by the setting maxExecutionTime]"
     )
+
+
+def line_of(name, *flags):
+    """The line of a tool in the listing."""
+    listed = opta("tools", *flags).stdout.splitlines()
+    (line,) = [line for line in listed if line[2:].startswith(f"{name} ")]
+    return line
+
+
+@pytest.mark.row("E79", "E105", "E106")
+@pytest.mark.parametrize("lasting", [False, True])
+def test_the_documented_config_of_mimir_holds_until_a_tool_is_switched_by_name(lasting):
+    config = write(Path(".mimir/config.yml"), (EXAMPLES / "004" / "config.yml").read_text())
+    write(Path(".mimir/tools/run_tests.yml"), (EXAMPLES / "004" / "run_tests.yml").read_text())
+    write(Path(".mimir/tools/deps.yml"), code_tool("analyze_dependencies"))
+    documented = config.read_text()
+    flags = () if lasting else ("--trust",)
+    if lasting:
+        TrustStore(state_dir()).grant(inspect(Path.cwd()))
+    for name in ("file_operations", "file_search", "bash_execution", "git", "run_tests"):
+        assert line_of(name, *flags).startswith("✓ ")
+    off = line_of("analyze_dependencies", *flags)
+    assert off.startswith("✗ ")
+    assert off.endswith("(disabled in the settings)")
+    switched = opta("tools", "enable", "analyze_dependencies", *flags)
+    assert switched.stdout.startswith("✓ Enabled tool: analyze_dependencies (+")
+    assert line_of("analyze_dependencies", *flags).startswith("✓ ")
+    with ModelServer([say("done")]) as server:
+        opta("-p", "go", "--trust", server=server)
+        assert "analyze_dependencies" in offered(server)
+    assert opta("tools", "disable", "git", *flags).returncode == 0
+    assert line_of("git", *flags).startswith("✗ ")
+    assert config.read_text() == documented
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_switch_that_the_machine_enforces_is_changed_by_nobody(on):
+    settings = {"enforce": ["tools.git"], "tools": {"git": {"enabled": on}}}
+    write(global_dir() / "config.yml", json.dumps(settings))
+    word = "disable" if on else "enable"
+    done = opta("tools", word, "git")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"Cannot {word} tool: git (enforced by enterprise policy)" in done.stderr
+    assert not (config_dir() / "config.yml").exists()
+    assert line_of("git").startswith("✓ " if on else "✗ ")

@@ -298,9 +298,9 @@ class ToolsCommand:
         if entry.enabled is on and not entry.deferred:
             text = f"Tool already {word}: {visible(name)}"
             return Answer(text, _state(name, on, changed=False))
-        if not on and entry.definition.origin.enforced:
-            reason = "enforced by enterprise policy"
-            return _failed("enforced", name, f"Cannot disable tool: {name} ({reason})")
+        if entry.enforced:
+            verb, reason = "enable" if on else "disable", "enforced by enterprise policy"
+            return _failed("enforced", name, f"Cannot {verb} tool: {visible(name)} ({reason})")
         try:
             after = self._registry.switch(name, on)
         except OSError as error:

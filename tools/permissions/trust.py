@@ -27,7 +27,10 @@ MAX_FILES = 500
 MAX_BYTES = 8 << 20
 """Of all files together: nobody reads more before saying yes."""
 INSTRUCTIONS = "AGENTS.md"
-SETTINGS_FILES = (".opta/config.yml", ".mimir/config.yml", ".mcp.json")
+SWITCHING_FILES = (".opta/config.yml", ".mimir/config.yml")
+"""Files of a project that turn tools on and off."""
+
+SETTINGS_FILES = (*SWITCHING_FILES, ".mcp.json")
 SEVERAL_TOOLS = (".opta/config.toml", ".codex/config.toml")
 TOOL_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
 
