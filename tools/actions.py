@@ -95,9 +95,9 @@ class Step:
     wait_for: tuple[str, ...] | None = None
     parallel: bool = False
     continue_on_error: bool = False
-    retry: Retry = field(default_factory=Retry)
+    retry: Retry = Retry()
     fallback: str = ""
-    output: OutputOptions = field(default_factory=OutputOptions)
+    output: OutputOptions = OutputOptions()
 
 
 @record
@@ -172,8 +172,8 @@ class PlanAction:
 
     steps: tuple[Step, ...]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    environment: PlanEnvironment = field(default_factory=PlanEnvironment)
-    interaction: Interaction = field(default_factory=Interaction)
+    environment: PlanEnvironment = PlanEnvironment()
+    interaction: Interaction = Interaction()
     cleanup: tuple[Shell, ...] = ()
     delete_temp: bool = False
     ignore_errors: bool = False

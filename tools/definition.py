@@ -126,11 +126,11 @@ class ToolDefinition:
     origin: Origin
     risk: Risk = Risk.HIGH
     parallel: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     declared_token_cost: int | None = None
     enabled: bool = True
     unavailable: str = ""
-    security: Security = field(default_factory=Security)
+    security: Security = Security()
     tests: tuple[ToolTest, ...] = ()
     deprecated: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -271,6 +271,8 @@ class _YamlReader:
     def _node(self, event: Any, key_path: KeyPath) -> Any:
         self.builder.count(1, _mark, event)
         before, kind = self.builder.nodes, type(event)
+        if not event.anchor and kind is self.yaml.ScalarEvent:
+            return self._scalar(event, key_path)
         if kind is self.yaml.AliasEvent:
             return self._alias(event, key_path)
         self.anchors.pop(event.anchor, None)
@@ -316,7 +318,7 @@ class _YamlReader:
         return found
 
     def _enter(self, event: yaml.CollectionStartEvent, key_path: KeyPath, kind: str) -> None:
-        if event.tag not in (None, "!", f"tag:yaml.org,2002:{kind}"):
+        if event.tag and event.tag not in ("!", f"tag:yaml.org,2002:{kind}"):
             self._fail(f"the tag {event.tag!r} is refused", event, key_path, _TAG_NOTE)
         self.builder.enter(key_path, _mark, event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,18 @@ def test_tables_of_commands_take_no_values(source: str) -> None:
     with pytest.raises(TemplateError, match="whose value bash runs") as caught:
         compile_shell(source, NAMES)
     assert (caught.value.line, caught.value.column) == (1, source.index("{") + 1)
+
+
+def test_what_was_read_of_a_script_goes_without_the_garbage_collector() -> None:
+    """Tool files are read by the thousand."""
+    gc.collect()
+    gc.disable()
+    try:
+        compile_shell("a {P} | b | c; x=$(d `e` | f {P}); { g; h; } | i <<< {P}", NAMES)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+    compile_shell("a {P}" + " | a" * 100_000, NAMES)
 
 
 def test_very_many_variables_are_followed_in_linear_time() -> None:

@@ -210,7 +210,7 @@ def _word_hazards(
     languages = InnerLanguages()
     following = iter(placeholders)
     for words in commands:
-        command = Command.first()
+        command = Command()
         command.words += words
         for number, word in enumerate(words):
             for start in (at for at, character in enumerate(word) if character == PLACE):

@@ -72,7 +72,7 @@ def references(texts: Sequence[str], names: Mapping[str, object]) -> dict[str, f
     found: dict[str, set[str]] = {}
     others: set[str] = set()
     for text in texts:
-        for within in _BRACES.findall(text):
+        for within in _BRACES.findall(text) if "{" in text else ():
             for name, wanted in _REFERENCE.findall(within) if "." in within else ():
                 if name in names:
                     found.setdefault(name, set()).add(wanted)
@@ -151,6 +151,8 @@ def _known(name: str, names: Mapping[str, object]) -> str:
 
 
 def _add_shared(needs: dict[str, dict[str, None]], shared: Mapping[str, object]) -> None:
+    if not shared:
+        return
     names = list(needs)
     # Earlier steps cannot wait for what the order of the file puts after them.
     exempt = set(names[: max((names.index(name) + 1 for name in shared), default=0)])

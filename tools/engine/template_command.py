@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import count
+
+from tools.record import mutable
 
 PLACE = "\0"
 """Stands for a placeholder in the text of a word."""
@@ -49,14 +52,23 @@ class Quoting(Enum):
     COMMENT = "within a comment"
 
 
+_numbers = count()
+
+
 @dataclass(eq=False)
 class Command:
-    """A simple command: its words without quotes, and the command whose word it is part of."""
+    """A simple command: its words without quotes, and the command whose word it is part of.
+
+    `number` is its own among all commands, `pipeline` that of its pipeline; `reader` is the command
+    behind it there. No two refer to each other: what was read of a script goes once it was used.
+    """
 
     outer: Command | None = None
     outer_word: int = 0
     words: list[str] = field(default_factory=list)
-    pipeline: list[Command] = field(default_factory=list)
+    number: int = field(default_factory=_numbers.__next__)
+    pipeline: int = field(default_factory=_numbers.__next__)
+    reader: Command | None = None
     _name_at: int = 0
 
     def builtin(self) -> tuple[str, int]:
@@ -76,29 +88,21 @@ class Command:
         """The index of the word `--` in a finished command, or how many words there are."""
         return self.words.index("--") if "--" in self.words else len(self.words)
 
-    @classmethod
-    def first(cls) -> Command:
-        """Return the first command of a script."""
-        return cls()._join()
-
     def follow(self) -> Command:
         """Return the command that reads this one's output."""
-        return Command(self.outer, self.outer_word, pipeline=self.pipeline)._join()
+        self.reader = Command(self.outer, self.outer_word, pipeline=self.pipeline)
+        return self.reader
 
     def begin(self) -> Command:
         """Return the command after this one."""
-        return Command(self.outer, self.outer_word)._join()
+        return Command(self.outer, self.outer_word)
 
     def within(self) -> Command:
         """Return the first command of a substitution in this one's current word."""
-        return Command(self, len(self.words))._join()
-
-    def _join(self) -> Command:
-        self.pipeline.append(self)
-        return self
+        return Command(self, len(self.words))
 
 
-@dataclass(eq=False)
+@mutable
 class Place:
     """Where one placeholder stands.
 
@@ -129,7 +133,7 @@ class Misplaced(Exception):
         self.message, self.place = message, place
 
 
-@dataclass
+@mutable
 class Declarations:
     """What a script says of its variables anywhere in it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tools.engine.template_command import (
     DECLARING,
@@ -23,6 +23,7 @@ from tools.engine.template_command import (
     check_word,
 )
 from tools.permissions.run_variables import is_run, runs_value
+from tools.record import mutable
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TARGET = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=", re.ASCII)
@@ -39,7 +40,7 @@ def run_variable(word: str) -> str:
     return target[1] if target is not None and is_run(target[1]) else ""
 
 
-@dataclass(eq=False)
+@mutable
 class Flow:
     """What a script does with its variables, in any order."""
 
@@ -103,15 +104,17 @@ class Flow:
         """Take in a finished command."""
         name, at = command.builtin()
         operands = command.words[at + 1 :]
-        if name in DECLARING and any(_ASSOCIATIVE.match(word) for word in operands):
-            self._associative.update(word.partition("=")[0] for word in operands)
-        if name in DECLARING and any(INTEGER_ATTRIBUTES.match(word) for word in operands):
-            self.computed.update(word.partition("=")[0] for word in operands)
+        if name in DECLARING:
+            targets = [word.partition("=")[0] for word in operands]
+            if any(map(_ASSOCIATIVE.match, operands)):
+                self._associative.update(targets)
+            if any(map(INTEGER_ATTRIBUTES.match, operands)):
+                self.computed.update(targets)
         elif name == "let":
             self.compute(" ".join(operands))
         elif name in _FILLS:
             self._filled.append((command, [word for word in operands if _NAME.fullmatch(word)]))
-        elif "function" in command.words[:1]:
+        elif command.words[0] == "function":
             self.functions.update(command.words[1:2])
 
     def carried(
@@ -184,19 +187,20 @@ class Flow:
         if not self._filled:
             return
         for command, names in self._filled:
-            sources = (_ANY_INPUT, f"{_PIPE}{id(command.pipeline)}", f"{_INPUT}{id(command)}")
+            sources = (_ANY_INPUT, f"{_PIPE}{command.pipeline}", f"{_INPUT}{command.number}")
             self._copies += [(source, name) for source in sources for name in names]
         for place in places:
             command = place.command
             if place.word is not None:
-                yield place, f"{_PIPE}{id(command.pipeline)}"
+                yield place, f"{_PIPE}{command.pipeline}"
             elif place.feeds or place.delimiter:
-                yield place, f"{_INPUT}{id(command)}" if command.words else _ANY_INPUT
+                yield place, f"{_INPUT}{command.number}" if command.words else _ANY_INPUT
 
 
 def output_of(command: Command) -> str:
     """Return the name that stands for what the substitution around a command prints."""
-    return f"({id(command.outer)}.{command.outer_word})"
+    assert command.outer is not None
+    return f"({command.outer.number}.{command.outer_word})"
 
 
 def _called(name: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, auto
 
 from tools.engine.template_command import Command, Declarations, Place, Quoting
 from tools.engine.template_flow import Flow
-from tools.record import record
+from tools.record import mutable, record
 
 
 @record
@@ -57,7 +57,7 @@ class Kind(IntEnum):
     DOCUMENT = auto()
 
 
-@dataclass
+@mutable
 class Word:
     """The word that is being read. `assigns`: what follows is a variable's value; `literal`: it
     has text of its own, so that no value begins it.
@@ -71,7 +71,7 @@ class Word:
     literal: bool = False
 
 
-@dataclass
+@mutable
 class Heredoc:
     delimiter: str
     quoted: bool
@@ -81,7 +81,7 @@ class Heredoc:
     command: Command
 
 
-@dataclass
+@mutable
 class Frame:
     """Something open. `owner` is the frame whose word or number this is part of.
 
@@ -143,7 +143,7 @@ class Reader(ABC):
         self.backquotes: int = outer.backquotes + (start is None) if outer else 0
         self.declarations: Declarations = outer.declarations if outer else Declarations()
         self.flow: Flow = outer.flow if outer else Flow()
-        root = frame or Frame(Kind.COMMAND, "", 0, Command.first())
+        root = frame or Frame(Kind.COMMAND, "", 0, Command())
         self.frames = [root]
         self.delimiter = ""
         self.pending = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from tools.engine.template_command import DYNAMIC, Command, Place, Quoting
-from tools.record import record
+from tools.record import mutable, record
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "busybox")
 _CODE_OPTIONS: Mapping[str, re.Pattern[str]] = {
@@ -109,7 +109,7 @@ class _Reading:
     end: int = 0
 
 
-@dataclass
+@mutable
 class InnerLanguages:
     """Answers for the places of one script, each command being read once."""
 
@@ -144,14 +144,16 @@ class InnerLanguages:
 
     def _pipe_reader(self, command: Command) -> str:
         """Return what reads the output of `command` as code."""
-        if command is command.pipeline[-1]:
-            return ""
-        if command not in self._piped:
-            found = ""
-            for following in reversed(command.pipeline):
-                self._piped[following] = found
-                found = _stdin_reader(following.words) or found
-        return self._piped[command]
+        chain: list[Command] = []
+        while command.reader is not None and command not in self._piped:
+            chain.append(command)
+            command = command.reader
+        found = self._piped.get(command, "")
+        for before in reversed(chain):
+            found = _stdin_reader(command.words) or found
+            self._piped[before] = found
+            command = before
+        return found
 
     def _outer_reader(self, command: Command) -> str:
         """Return what reads the output of the substitution that `command` is in as code."""

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tools.engine.hazards import (
     Hazard,
@@ -34,9 +35,10 @@ from tools.engine.template import (
     value_of,
 )
 from tools.engine.template_command import DYNAMIC, PLACE, Place, Quoting
+from tools.engine.template_flow import Flow
 from tools.engine.template_frames import Scan, ScanError
 from tools.engine.template_inner import InnerLanguages
-from tools.record import record
+from tools.record import open_record, record
 
 SHELLS = frozenset({"sh", "bash"})
 """The kinds of shell whose scripts can be templates here."""
@@ -99,7 +101,7 @@ class _Slot:
         )
 
 
-@record
+@open_record
 class ShellTemplate:
     """A script whose placeholders have all been placed. Made by `compile_shell`."""
 
@@ -107,13 +109,18 @@ class ShellTemplate:
     kind: str
     prefix: str
     pieces: tuple[str | _Slot, ...]
-    hazards: tuple[Hazard, ...]
+    flow: Flow
     refused: TemplateError | None = None
 
     @property
     def placeholders(self) -> tuple[Placeholder, ...]:
         """The places for values, in order."""
         return self.template.placeholders
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What any value can do in its place, but for options."""
+        return tuple(_hazards(self.pieces, self.flow))
 
     @property
     def possible(self) -> tuple[Hazard, ...]:
@@ -190,21 +197,24 @@ class _Compiler:
 
     def run(self) -> ShellTemplate:
         marked = "".join(self.marks)
-        result = Scan((), (), ())
-        if PLACE in marked or self.template.unknown:
-            try:
-                result = scan(marked, bash=self.kind == "bash")
-            except ScanError as error:
-                if PLACE in marked:
-                    raise self._located(error) from error
+        result = self._scanned(marked)
         prefix = "__opta"
         while prefix in marked:
             prefix += "_"
         pieces = tuple(self._pieces(marked, result))
         return ShellTemplate(
-            self.template, self.kind, prefix, pieces,
-            tuple(self._hazards(pieces, result)), self._refusal(result),
-        )  # fmt: skip
+            self.template, self.kind, prefix, pieces, result.flow, self._refusal(result)
+        )
+
+    def _scanned(self, marked: str) -> Scan:
+        """Read the script, where it matters what stands in it."""
+        if PLACE in marked or self.template.unknown:
+            try:
+                return scan(marked, bash=self.kind == "bash")
+            except ScanError as error:
+                if PLACE in marked:
+                    raise self._located(error) from error
+        return Scan((), (), ())
 
     def _is_raw(self, placeholder: Placeholder) -> bool:
         return (
@@ -256,22 +266,6 @@ class _Compiler:
             return True
         return self.escape.get(placeholder.name)
 
-    def _hazards(self, pieces: Sequence[str | _Slot], result: Scan) -> Iterator[Hazard]:
-        languages = InnerLanguages()
-        harmless: dict[Place, Placeholder] = {}
-        for slot in pieces:
-            if isinstance(slot, str):
-                continue
-            if slot.place is None:
-                yield raw(slot.placeholder)
-                continue
-            found = list(in_place(slot.placeholder, slot.place, languages))
-            yield from found
-            if not found and not slot.place.integer:
-                harmless[slot.place] = slot.placeholder
-        for place, reader in result.flow.carried(harmless, languages.what_runs):
-            yield carried(harmless[place], reader)
-
     def _refusal(self, result: Scan) -> TemplateError | None:
         starts = [start for start, _ in result.inert]
         for unknown in self.template.unknown:
@@ -284,6 +278,23 @@ class _Compiler:
     def _marked_offset(self, source_at: int) -> int:
         part = max(bisect_right(self.sources, source_at) - 1, 0)
         return self.offsets[part] + source_at - self.sources[part]
+
+
+def _hazards(pieces: Sequence[str | _Slot], flow: Flow) -> Iterator[Hazard]:
+    languages = InnerLanguages()
+    harmless: dict[Place, Placeholder] = {}
+    for slot in pieces:
+        if isinstance(slot, str):
+            continue
+        if slot.place is None:
+            yield raw(slot.placeholder)
+            continue
+        found = list(in_place(slot.placeholder, slot.place, languages))
+        yield from found
+        if not found and not slot.place.integer:
+            harmless[slot.place] = slot.placeholder
+    for place, reader in flow.carried(harmless, languages.what_runs):
+        yield carried(harmless[place], reader)
 
 
 @dataclass

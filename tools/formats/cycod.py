@@ -42,6 +42,7 @@ from tools.yamltext import Document, KeyPath
 
 DEFAULT_TIMEOUT_MS = 60_000
 
+_SECURITY = Security()
 _RISKS = {"read": Risk.LOW, "write": Risk.MEDIUM, "run": Risk.HIGH}
 
 
@@ -223,10 +224,12 @@ class _ToolReader:
         return Limits(min(given, default=DEFAULT_TIMEOUT_MS), resources.get("max-memory"))
 
     def _security(self) -> Security:
-        given, default = self.data.get("security", {}), Security()
+        given = self.data.get("security")
+        if not given:
+            return _SECURITY
         return Security(
-            privilege=given.get("execution-privilege", default.privilege),
-            isolation=given.get("isolation", default.isolation),
+            privilege=given.get("execution-privilege", _SECURITY.privilege),
+            isolation=given.get("isolation", _SECURITY.isolation),
             permissions=given.get("required-permissions", ()),
             justification=given.get("justification", ""),
         )

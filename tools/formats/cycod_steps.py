@@ -31,7 +31,8 @@ COMMAND_KEYS = ("bash", "cmd", "pwsh", "run", "script", "commands")
 TEMPLATE_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "cmd", "pwsh", "powershell"})
 """The programs of `script` into whose text values can be put safely."""
 
-_DEFAULTS = OutputOptions()
+_ALL_OUTPUT = OutputOptions()
+_ONCE = Retry()
 MOST_STEPS = 1_000
 _WITH_ARGUMENTS = re.compile(r"\{[A-Za-z_][\w.-]*\s*[:?][^{}]*\}", re.ASCII)
 _KEPT, _FIRST = "\ue000", 0xE001
@@ -233,15 +234,19 @@ def count_kinds(
 
 
 def _retry(data: Mapping[str, Any]) -> Retry:
+    if not data:
+        return _ONCE
     fixed = data.get("backoff") == "fixed"
     return Retry(data.get("attempts", 0), data.get("delay", 0), fixed)
 
 
 def _output(data: Mapping[str, Any]) -> OutputOptions:
+    if not data:
+        return _ALL_OUTPUT
     return OutputOptions(
         stream=data.get("mode") == "stream",
-        callback=data.get("stream-callback", _DEFAULTS.callback),
-        limit_bytes=data.get("buffer-limit", _DEFAULTS.limit_bytes),
+        callback=data.get("stream-callback", _ALL_OUTPUT.callback),
+        limit_bytes=data.get("buffer-limit", _ALL_OUTPUT.limit_bytes),
         truncate=data.get("truncation", True),
         masked=data.get("masked-values", ()),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ class Findings:
         self.errors: list[ToolProblem] = []
         self.warnings: list[ToolProblem] = []
         self._wrong: set[KeyPath] = set()
-        self._noted: Counter[str] = Counter()
+        self._noted: dict[str, int] = defaultdict(int)
 
     def error(self, where: KeyPath, message: str, hint: str = "") -> None:
         """Note what makes the tool unusable; a key that has an error gets no second one."""
@@ -83,6 +83,8 @@ def _more(path: Path) -> ToolProblem:
 
 def few(problems: Sequence[ToolProblem], path: Path) -> list[ToolProblem]:
     """Return the first MOST of the errors in a file and of its warnings, in their order."""
+    if len(problems) <= MOST:
+        return list(problems)
     seen: Counter[str] = Counter()
     kept: list[ToolProblem] = []
     dropped: list[ToolProblem] = []

@@ -25,6 +25,7 @@ DEFAULT_TIMEOUT_MS = 30_000
 LONG_TIMEOUT_MS = 30_000
 
 ARGUMENT_PREFIX = "OPTA_TOOL_ARG_"
+_NOT_IN_VARIABLES = re.compile("[^A-Z0-9_]")
 
 KEYS = table(
     Key("name", Kind.NAME, "the name the model calls it by, such as run_tests", required=True),
@@ -71,7 +72,7 @@ def read(document: Document, origin: Origin) -> tuple[list[ToolDefinition], list
 
 def argument_variable(name: str) -> str:
     """Return the environment variable that carries the argument `name` (X5)."""
-    return ARGUMENT_PREFIX + re.sub(r"[^A-Z0-9_]", "_", name.upper())
+    return ARGUMENT_PREFIX + _NOT_IN_VARIABLES.sub("_", name.upper())
 
 
 def _check_variables(findings: Findings, schema: object, where: KeyPath) -> None:

@@ -100,8 +100,10 @@ def check_plan(
             found.append((where, str(error)))
     if expressions:
         found += _expressions(action)
-    if any(can_harm(hazard, definition) for _, one in compiled for hazard in one.hazards):
-        definition = replace(definition, risk=max(definition.risk, Risk.HIGH))
+    if definition.risk < Risk.HIGH and any(
+        can_harm(hazard, definition) for _, one in compiled for hazard in one.hazards
+    ):
+        definition = replace(definition, risk=Risk.HIGH)
     problems = _placed(definition, found, data)
     return PlanCheck(definition, tuple(problems), tuple(compiled))
 
