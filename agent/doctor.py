@@ -19,10 +19,11 @@ from agent.settings_values import Settings
 from agent.team import team_tools
 from agent.tool_registry import build_registry
 from tools import storage
-from tools.code import runtimes
+from tools.code import images, runtimes
 from tools.confinement import ANY, ENGINES, SANDBOXES, Level, Sandboxing
-from tools.definition import JsonObject
+from tools.definition import JsonObject, ToolError
 from tools.engine.isolation import memory
+from tools.engine.isolation.choice import Isolation
 from tools.engine.isolation.proof import Proof, prove
 
 _ONLINE_TIMEOUT_S = 60
@@ -123,7 +124,13 @@ def _isolation(found: Diagnosis, root: Path, settings: Settings) -> None:
     sandbox = next(
         (r["by"] for r in found.isolation if r["level"] == "sandbox" and r["chosen"]), ""
     )
-    found.programs = [_programs(language, path, root, sandbox) for language in runtimes.LANGUAGES]
+    found.programs = [
+        _contained(language, isolation) if wanted.code_image
+        else _programs(language, path, root, sandbox)
+        for language in runtimes.LANGUAGES
+    ]  # fmt: skip
+    if wanted.code_image and not any(row["available"] for row in found.programs):
+        found.problems.append(f"code_image: {wanted.code_image} is set, and runs no program here")
 
 
 def _programs(language: str, path: str, root: Path, sandbox: str) -> JsonObject:
@@ -132,13 +139,29 @@ def _programs(language: str, path: str, root: Path, sandbox: str) -> JsonObject:
     usable = [] if reason else runtimes.find(language, path, root)
     runtime = runtimes.walled(usable, sandbox=bool(sandbox))
     if runtime is None:
-        reason = reason or "no sandbox works here"
-        return {"language": language, "available": False, "by": "", "reason": reason}
+        return _no_program(language, reason or "no sandbox works here")
     walls = "its own sandbox" if runtime.has_walls else f"the sandbox {sandbox}"
+    return _program(language, runtime, walls)
+
+
+def _contained(language: str, isolation: Isolation) -> JsonObject:
+    """Say what runs code tools in a language in the image for programs."""
+    try:
+        runtime, walls = images.choose(isolation, language)
+    except ToolError as error:
+        return _no_program(language, str(error))
+    return _program(language, runtime, f"a container of {walls.image} by {walls.backend}")
+
+
+def _program(language: str, runtime: runtimes.Runtime, walls: str) -> JsonObject:
     return {
         "language": language, "available": True, "by": runtime.name,
         "program": str(runtime.program), "walls": walls, "reason": "",
     }  # fmt: skip
+
+
+def _no_program(language: str, reason: str) -> JsonObject:
+    return {"language": language, "available": False, "by": "", "reason": reason}
 
 
 def _row(level: Level, proof: Proof, chosen: bool) -> JsonObject:

@@ -216,6 +216,7 @@ def _settings(values: Mapping[str, Value], layers: Sequence[Layer], root: Path) 
             read=_paths(get("sandbox_read")),
             engine=get("container_engine"),
             image=get("container_image"),
+            code_image=get("code_image"),
         ),
         switches=switches,
         undo=get("undo"),

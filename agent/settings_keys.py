@@ -195,6 +195,10 @@ _ALL = (
         "container_image", Kind.TEXT, "", "the image they run in; it is not fetched",
         env=("OPTA_CONTAINER_IMAGE",), project=False,
     ),
+    Key(
+        "code_image", Kind.TEXT, "", "the image in which programs of tools run, instead of on this "
+        "machine; it is not fetched", env=("OPTA_CODE_IMAGE",), project=False,
+    ),
     Key("tool_hook_command", Kind.WORDS, (), "program told before and after each call"),
     Key("stop_hook_command", Kind.WORDS, (), "program told when a turn has ended"),
     Key("pre_tool_hooks", Kind.HOOKS, (), "programs that may deny a call: see hooks.md"),

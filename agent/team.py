@@ -67,7 +67,8 @@ def team_tools(settings: Settings, gate: PermissionGate | None = None) -> TeamTo
         with suppress(TeamError):
             token()
     fetch = None if gate is None else fetch_from(config, token, gate)
-    team = TeamTools(config, fetch, partial(refused_name, builtins=builtins))
+    image = settings.isolation.code_image
+    team = TeamTools(config, fetch, partial(refused_name, builtins=builtins), code_image=image)
     if gate is not None:
         gate.allowlist = team.allowlist
     return team

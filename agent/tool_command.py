@@ -92,7 +92,8 @@ def _context(out: TextIO, parsed: Parsed) -> Context:
     trusted = trust.level.runs
     flags = {name: parsed.options.get(f"--{name.replace('_', '-')}") for name in CODEX_FLAGS}
     settings = read_settings(root, flags, trusted=trust.settings)
-    store = ToolStore(root, tool_files(root, codex_config(settings)), settings.profile)
+    places, image = tool_files(root, codex_config(settings)), settings.isolation.code_image
+    store = ToolStore(root, places, settings.profile, image)
 
     def executor(tool: ToolDefinition, observe: Observe | None, by_hand: bool) -> PersonExecutor:
         # Only what runs a tool pays for the engine: a list is there at once.

@@ -52,8 +52,9 @@ def build_registry(
     builtins = [builtin.definition for builtin in (*all_builtins(), *session_tools)]
     taken = wire_names([*builtins, find_tools.definition()])
     files = ToolFiles(
-        [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds
-    )
+        [], settings.profile, lambda name: refused_name(name, taken), trusted=trust.holds,
+        code_image=settings.isolation.code_image,
+    )  # fmt: skip
 
     def load_custom() -> tuple[list[ToolDefinition], list[ToolProblem]]:
         project = trust.root if trust.level.runs else None

@@ -52,7 +52,11 @@ class Sandboxing(StrEnum):
 
 @record
 class IsolationSettings:
-    """What the settings say. `write` and `read` are paths for the sandbox of commands."""
+    """What the settings say. `write` and `read` are paths for the sandbox of commands.
+
+    `image` is for commands of tools that ask for a container, `code_image` for all programs of
+    tools. Empty means none.
+    """
 
     sandbox: Sandboxing = Sandboxing.OFF
     backend: str = ANY
@@ -61,6 +65,7 @@ class IsolationSettings:
     read: tuple[Path, ...] = ()
     engine: str = ANY
     image: str = ""
+    code_image: str = ""
 
 
 @record

@@ -1,16 +1,17 @@
-"""What the tests of isolation share: a workspace outside of /tmp, and an image."""
+"""What the tests of isolation share: a workspace outside of /tmp, images, a docker daemon."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.isolation import places
+from tests.isolation.images import docker_daemon, made_image
 from tools.confinement import Backend
 from tools.engine.isolation.proof import prove
 
@@ -40,32 +41,22 @@ def workspace(monkeypatch):
     shutil.rmtree(base, ignore_errors=True)
 
 
+@pytest.fixture
+def server():
+    """A port on which somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
 def image(tmp_path_factory):
-    """A scratch image with a static busybox, made without a registry; skips with the reason."""
-    busybox = next(
-        map(str, filter(Path.exists, map(Path, ("/bin/busybox", "/usr/bin/busybox")))), ""
-    )
-    if shutil.which("podman") is None or not busybox:
-        pytest.skip("podman or a static busybox is missing: apt-get install podman busybox-static")
-    directory = tmp_path_factory.mktemp("image")
-    programs = directory / "root" / "bin"
-    programs.mkdir(parents=True)
-    for name in ("proc", "dev", "sys", "etc", "tmp"):
-        (directory / "root" / name).mkdir()
-    shutil.copy(busybox, programs / "busybox")
-    for name in ("sh", "cat", "echo", "ls", "sleep", "id", "env", "head", "tail", "wc", "test"):
-        (programs / name).symlink_to("busybox")
-    (directory / "Containerfile").write_text("FROM scratch\nCOPY root/ /\n")
-    name = f"localhost/opta-test-{os.getpid()}"
-    # The engine keeps its images in the person's home, not in that of a test.
-    home = {**os.environ, "HOME": places.own_home()}
-    home = {key: value for key, value in home.items() if not key.startswith("XDG_")}
-    done = subprocess.run(
-        ["podman", "build", "-q", "-t", name, directory],
-        env=home, capture_output=True, text=True, check=False, timeout=110,
-    )  # fmt: skip
-    if done.returncode != 0:
-        pytest.skip(f"podman cannot build an image here: {done.stderr.strip()[-300:]}")
-    yield name
-    subprocess.run(["podman", "rmi", "-f", name], env=home, capture_output=True, check=False)
+    """An image of podman's with a busybox only; skips with the reason."""
+    with made_image("podman", tmp_path_factory.mktemp("image")) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def docker():
+    """The address of a docker daemon of our own; skips with the reason."""
+    with docker_daemon() as address:
+        yield address

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import time
 import uuid
 
 import psutil
 import pytest
 
+from tests.isolation.escapes import JS_ESCAPES, PY_ESCAPES
 from tests.support.code_tools import CodeProject
 from tests.support.soon import soon
 from tools.code import runtimes
@@ -24,58 +24,6 @@ from tools.permissions.rules import Verdict
 ALL = pytest.mark.parametrize("runtime", ["typescript", "node", "python"])
 SCRIPTS = pytest.mark.parametrize("runtime", ["typescript", "node"])
 
-JS_ESCAPES = """
-import * as fs from "node:fs";
-import * as net from "node:net";
-import * as child from "node:child_process";
-
-const tried = async (work) => {
-  try { return `done ${await work()}`; } catch (error) { return String(error.code ?? error.name); }
-};
-const connected = (port) => new Promise((resolve, reject) => {
-  const socket = net.connect(port, "127.0.0.1", () => resolve("connected"));
-  socket.on("error", reject);
-});
-
-export async function execute({ home, work, port, mark, pid }) {
-  return {
-    read_home: await tried(() => fs.readFileSync(`${home}/secret.txt`, "utf8")),
-    read_work: await tried(() => fs.readFileSync(`${work}/plan.txt`, "utf8")),
-    list_work: await tried(() => fs.readdirSync(work)),
-    write_work: await tried(() => fs.writeFileSync(`${work}/made.txt`, "x")),
-    write_home: await tried(() => fs.writeFileSync(`${home}/made.txt`, "x")),
-    network: await tried(() => connected(port)),
-    fetched: await tried(() => fetch(`http://127.0.0.1:${port}/`)),
-    program: await tried(() => child.execFileSync("/bin/echo", [mark], { stdio: "pipe" })),
-    opta: await tried(() => process.kill(pid, 0)),
-    imported: await tried(() => import(`file://${work}/data.json`, { with: { type: "json" } })),
-  };
-}
-"""  # fmt: skip
-
-PY_ESCAPES = """
-import os, pathlib, socket, subprocess, threading
-
-def tried(work):
-    try:
-        return f"done {work()}"
-    except OSError as error:
-        return type(error).__name__
-
-def execute(args, context):
-    home, work = pathlib.Path(args["home"]), pathlib.Path(args["work"])
-    return {
-        "read_home": tried((home / "secret.txt").read_text),
-        "read_work": tried((work / "plan.txt").read_text),
-        "write_work": tried(lambda: (work / "made.txt").write_text("x")),
-        "write_home": tried(lambda: (home / "made.txt").write_text("x")),
-        "network": tried(lambda: socket.create_connection(("127.0.0.1", args["port"]), 2)),
-        "program": tried(lambda: subprocess.check_output(["/bin/echo", args["mark"]])),
-        "fork": tried(os.fork),
-        "opta": tried(lambda: os.kill(args["pid"], 0)),
-    }
-"""
-
 
 @pytest.fixture
 def project(workspace, needs, request):
@@ -86,13 +34,6 @@ def project(workspace, needs, request):
     project = CodeProject(workspace, IsolationSettings(backend=backend))
     project.rule(Verdict.ALLOW, "t")
     return project
-
-
-@pytest.fixture
-def server():
-    """A port on which somebody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
 
 
 @pytest.mark.row("E60", "E65", "E144", "E146", "E148")
@@ -200,16 +141,23 @@ async def test_a_program_has_one_processor(project, runtime):
     if runtime == "python":
         code = "def execute(args, context):\n    while True:\n        pass"
     project.code("t", code, runtime)
-    mine, ours = os.sched_getaffinity(0), psutil.Process()
+    mine, burning = os.sched_getaffinity(0), _burning_from_now()
     call = asyncio.create_task(project.call("t"))
     try:
-        found = await soon(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+        found = await soon(burning)
         assert [len(process.cpu_affinity()) for process in found] == [1]
         assert os.sched_getaffinity(0) == mine
     finally:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
     await soon(lambda: not any(process.is_running() for process in found))
+
+
+def _burning_from_now():
+    """Return what finds the new processes below this one that use a processor."""
+    ours = psutil.Process()
+    before = set(ours.children(recursive=True))
+    return lambda: [p for p in ours.children(recursive=True) if p not in before and _burns(p)]
 
 
 def _burns(process):
@@ -365,9 +313,9 @@ async def test_a_call_that_is_stopped_leaves_nothing(project, runtime):
     if runtime == "python":
         code = f"def execute(args, context):\n    mark = '{mark}'\n    while True:\n        pass"
     project.code("t", code, runtime)
+    burning = _burning_from_now()
     call = asyncio.create_task(project.call("t"))
-    ours = psutil.Process()
-    found = await soon(lambda: [p for p in ours.children(recursive=True) if _burns(p)])
+    found = await soon(burning)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     await soon(lambda: not any(process.is_running() for process in found))

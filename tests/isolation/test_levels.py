@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.isolation import places
+from tests.isolation.images import containers
 from tests.support.bench import Bench
 from tests.support.plans import Plans, bash
 from tools.confinement import IsolationSettings, Sandboxing
@@ -340,10 +340,7 @@ async def test_a_container_holds_files_network_and_memory(plans, needs, image, m
     too_much = "head -c 200000000 /dev/zero | tail -n 1 | wc -c"
     small = await run(too_much, max_memory_bytes=32 * 1024**2)
     assert "200000000" not in small.text
-    listing = ["podman", "ps", "-a", "--format", "{{.Names}}"]
-    listed = subprocess.run(listing, capture_output=True, text=True, check=True)
-    names = listed.stdout
-    assert "opta-" not in names
+    assert containers("podman", image) == []
 
 
 # Memory
@@ -418,6 +415,4 @@ async def test_a_container_that_runs_out_of_time_is_removed(plans, needs, image,
     contained = Security(isolation="container")
     result = await made.run(step, security=contained, timeout_ms=3000)
     assert result.outcome is Outcome.TIMED_OUT
-    listing = ["podman", "ps", "-a", "--format", "{{.Names}}"]
-    listed = subprocess.run(listing, capture_output=True, text=True, check=True)
-    assert "opta-" not in listed.stdout
+    assert containers("podman", image) == []

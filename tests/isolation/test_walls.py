@@ -107,7 +107,7 @@ def test_the_command_line_for_docker(tmp_path):
         f'type=bind,"source={tmp_path}/a,b","target={tmp_path}/a,b"',
     ):  # fmt: skip
         assert part in text
-    assert argv[-4:] == ("sh", "img", "-c", "echo")
+    assert argv[-4:] == ("sh", "sh", "-c", "echo")
 
 
 def test_the_filter_differs_by_what_namespaces_keep_out():

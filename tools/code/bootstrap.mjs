@@ -1,5 +1,38 @@
-// Runs the program of one call. opta sends the call over the channel, a socket that the runtime
-// knows from NODE_CHANNEL_FD; standard output is left to the program.
+// Runs the program of one call. opta sends the call over the channel: a socket that the runtime
+// knows from NODE_CHANNEL_FD, or, in a container, standard input and output.
+
+const channel = process.send ? ownSocket() : await standardStreams();
+
+function ownSocket() {
+  return {
+    send: (frame, sent) => process.send(frame, sent),
+    receive(take, leave) {
+      process.on("disconnect", leave);
+      process.on("message", take);
+    },
+  };
+}
+
+async function standardStreams() {
+  const { stdin, stdout, stderr } = process;
+  const { Console } = await import("node:console");
+  // What the program prints must not get between the frames.
+  Object.defineProperty(process, "stdout", { value: stderr });
+  globalThis.console = new Console(stderr, stderr);
+  return {
+    send: (frame, sent) => stdout.write(`${JSON.stringify(frame)}\n`, sent),
+    receive(take, leave) {
+      let rest = "";
+      stdin.setEncoding("utf8");
+      stdin.on("end", leave);
+      stdin.on("data", (data) => {
+        const lines = (rest + data).split("\n");
+        rest = lines.pop();
+        for (const line of lines) take(JSON.parse(line));
+      });
+    },
+  };
+}
 
 const waiting = new Map();
 let asked = 0;
@@ -10,7 +43,7 @@ function ask(method, ...params) {
   return new Promise((resolve, reject) => {
     const refuse = (message) => reject(Object.assign(failure, { message }));
     waiting.set(++asked, { resolve, refuse });
-    process.send({ type: "ask", id: asked, method, params });
+    channel.send({ type: "ask", id: asked, method, params });
   });
 }
 
@@ -80,10 +113,11 @@ function traced(error) {
   return file ? `${file}:${line}` : String(error?.stack ?? "");
 }
 
-process.on("disconnect", () => process.exit(1));
-process.on("message", async (message) => {
+async function take(message) {
   if (message.id !== undefined) return settle(message);
   const answer = await run(message);
-  process.send(answer, () => process.exit(0));
-});
-process.send({ type: "ready" });
+  channel.send(answer, () => process.exit(0));
+}
+
+channel.receive(take, () => process.exit(1));
+channel.send({ type: "ready" });

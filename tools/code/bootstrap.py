@@ -1,7 +1,8 @@
 """Runs the Python program of one call, as bootstrap.mjs runs those in JavaScript.
 
 A program of its own (`python -I bootstrap.py`), behind walls: it imports nothing of opta. It talks
-to opta over the socket whose descriptor NODE_CHANNEL_FD names; standard output is the program's.
+to opta over the socket whose descriptor NODE_CHANNEL_FD names, or, in a container, over standard
+input and output.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ import traceback
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 class Channel:
     """This end: one wish at a time, whichever thread has it."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._lines = self._socket.makefile("rb")
+    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+        self._incoming, self._outgoing = incoming, outgoing
         self._lock = threading.Lock()
         self._asked = 0
 
     def send(self, frame: dict[str, Any]) -> None:
         """Send a frame."""
-        self._socket.sendall(json.dumps(frame).encode() + b"\n")
+        self._outgoing.write(json.dumps(frame).encode() + b"\n")
+        self._outgoing.flush()
 
     def receive(self) -> Any:
         """Return the next frame; leaves where opta has."""
-        line = self._lines.readline()
+        line = self._incoming.readline()
         if not line:
             os._exit(1)
         return json.loads(line)
@@ -137,9 +138,22 @@ def _trace(error: Exception) -> str:
     return "\n".join(reversed(places))
 
 
+def opened() -> Channel:
+    """Return the channel that this program was started with."""
+    descriptor = os.environ.pop("NODE_CHANNEL_FD", None)
+    if descriptor is not None:
+        own = socket.socket(fileno=int(descriptor))
+        return Channel(own.makefile("rb"), own.makefile("wb"))
+    channel = Channel(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))
+    # What the program reads and prints must not get between the frames.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return channel
+
+
 def main() -> None:
     """Serve one call."""
-    channel = Channel(int(os.environ.pop("NODE_CHANNEL_FD")))
+    channel = opened()
     channel.send({"type": "ready"})
     answer = run(channel.receive(), channel)
     channel.send(answer)

@@ -18,7 +18,7 @@ from tools import storage
 from tools.actions import CodeAction
 from tools.builtin.kit import Services
 from tools.builtin.running import time_limit, title_of
-from tools.code import runtimes
+from tools.code import images, runtimes
 from tools.code.channel import Channel, ChannelError
 from tools.code.ending import Ending, as_text
 from tools.code.host import AskModel, Host
@@ -40,6 +40,7 @@ from tools.definition import (
 )
 from tools.engine.isolation.choice import Demands
 from tools.engine.output import live
+from tools.engine.preview import about_memory
 from tools.engine.process import (
     ProcessResult,
     ProcessSpec,
@@ -53,12 +54,22 @@ from tools.formats.mimir import DEFAULT_TIMEOUT_MS
 from tools.permissions.grant import Grant
 from tools.record import record
 
+_QUIET_DENO = {"DENO_NO_UPDATE_CHECK": "1"}
+_IN_CONTAINER = {"NO_COLOR": "1", "DENO_DIR": "/tmp/deno", **_QUIET_DENO}
+"""What a program finds in its environment besides what the image says.
+
+The engine has opta's environment, none of which it passes on.
+"""
+
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 _DRAINED_S = 1.0
 """How long frames are still read after the program ended."""
 
 _LEAVES_S = 2.0
 """How long a program that has given its result may take to end."""
+
+_CONTAINER_LEAVES_S = 10.0
+"""The same with the time that the engine takes to remove a container."""
 
 _RESERVED_BYTES = 768 * 1024 * 1024
 """What JavaScript runtimes reserve and count as data without ever using it."""
@@ -83,7 +94,7 @@ def prepare_code(call: ResolvedCall, around: Surroundings) -> Invocation:
     runtime, walls = _choose(call, services)
     wanted_ms = call.tool.limits.timeout_ms or DEFAULT_TIMEOUT_MS
     timeout_ms, note = time_limit(services.max_execution_ms, wanted_ms)
-    running = _Running(call, around, runtime, timeout_ms)
+    running = _Running(call, around, runtime, timeout_ms, _is_container(walls))
     return Invocation(
         title=title_of(f"{call.tool.name} {_brief(call.arguments)}".strip()),
         effects=(Effect(EffectKind.PROGRAM, call.tool.name, call.tool.name, inside=True),),
@@ -98,12 +109,16 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
     """Return what runs the code, and opta's walls around it where it has none. Raises ToolError."""
     action, isolation = call.tool.action, services.isolation
     assert isinstance(action, CodeAction)
+    if isolation is not None and isolation.settings.code_image:
+        try:
+            return images.choose(isolation, action.runtime)
+        except ToolError as error:
+            raise _cannot_run(call, str(error)) from error
     path = services.child_env.get("PATH", os.defpath)
     root = services.workspace.root
     found = runtimes.find(action.runtime, path, root)
     if not found:
-        why = runtimes.missing(action.runtime, path, root)
-        raise ToolError(f"The tool {call.tool.name} cannot run: {why}. Nothing was done.")
+        raise _cannot_run(call, runtimes.missing(action.runtime, path, root))
     sandbox = isolation.sandbox() if isolation is not None else None
     runtime = runtimes.walled(found, sandbox=sandbox is not None) or found[0]
     if runtime.has_walls:
@@ -113,6 +128,10 @@ def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinemen
     walls = isolation.for_tool(call.tool.name, Demands(Level.SANDBOX, reduced=True))
     assert walls is not None
     return runtime, replace(walls, survey=_shut(walls.survey, services, runtime), alone=True)
+
+
+def _cannot_run(call: ResolvedCall, reason: str) -> ToolError:
+    return ToolError(f"The tool {call.tool.name} cannot run: {reason}. Nothing was done.")
 
 
 def _shut(survey: Survey, services: Services, runtime: Runtime) -> Survey:
@@ -129,12 +148,13 @@ def _shut(survey: Survey, services: Services, runtime: Runtime) -> Survey:
 
 @record
 class _Running:
-    """One call, from its grant to its result."""
+    """One call, from its grant to its result; in a container where it is `contained`."""
 
     call: ResolvedCall
     around: Surroundings
     runtime: Runtime
     timeout_ms: int
+    contained: bool
 
     async def run(self, grant: Grant, progress: Progress) -> ToolResult:
         """Run the program. Raises GrantError, ToolError."""
@@ -177,7 +197,8 @@ class _Running:
                 await asyncio.wait((talk,), timeout=_DRAINED_S)
                 return talk.result() if talk.done() else None, ended
             answer = talk.result()
-            await asyncio.wait((process,), timeout=None if answer is None else _LEAVES_S)
+            leaves_s = _CONTAINER_LEAVES_S if self.contained else _LEAVES_S
+            await asyncio.wait((process,), timeout=None if answer is None else leaves_s)
             return answer, process.result() if process.done() else None
         finally:
             for task in (talk, process):
@@ -213,7 +234,7 @@ class _Running:
         self, program: Program, channel: Channel, not_counted_s: Callable[[], float]
     ) -> ProcessSpec:
         memory = self.call.tool.limits.max_memory_bytes
-        return ProcessSpec(
+        spec = ProcessSpec(
             self.runtime.argv(program.path, memory),
             # There is nothing for a program to see, whatever it was made for.
             self.runtime.main.parent,
@@ -226,6 +247,12 @@ class _Running:
             reads=(self.runtime.main, program.path),
             not_counted_s=not_counted_s,
         )
+        if not self.contained:
+            return spec
+        return replace(
+            spec, cwd=Path("/"), env={**os.environ, **_IN_CONTAINER}, merge_stderr=False,
+            descriptors=(), channel=channel.descriptor, max_memory_bytes=memory,
+        )  # fmt: skip
 
     def _environment(self, channel: Channel) -> Mapping[str, str]:
         """Return the environment, in which there is nothing to be read (E60)."""
@@ -236,7 +263,7 @@ class _Running:
             "NODE_CHANNEL_FD": str(channel.descriptor),
         }
         if self.runtime.name == "deno":
-            env |= {"DENO_DIR": str(storage.cache_dir("deno")), "DENO_NO_UPDATE_CHECK": "1"}
+            env |= {"DENO_DIR": str(storage.cache_dir("deno")), **_QUIET_DENO}
         return env
 
 
@@ -250,16 +277,15 @@ def _data_limit(wanted_bytes: int | None) -> int | None:
     return wanted_bytes + (_RESERVED_BYTES if found.reach is memory.Reach.PROCESS else 0)
 
 
-def _limits(max_bytes: int | None) -> str:
+def _limits(max_bytes: int | None, walls: Confinement | None) -> str:
     """Say what is limited, as far as this machine can."""
-    from tools.engine.isolation import memory
+    held = can_choose_cpu() or _is_container(walls)
+    cpu = "one processor" if held else "one processor is declared, but not enforced here"
+    return cpu if max_bytes is None else f"{about_memory(max_bytes, walls)}; {cpu}"
 
-    cpu = (
-        "one processor" if can_choose_cpu() else "one processor is declared, but not enforced here"
-    )
-    if max_bytes is None:
-        return cpu
-    return f"{memory.about(max_bytes, memory.means(os.environ.get('PATH', os.defpath)))}; {cpu}"
+
+def _is_container(walls: Confinement | None) -> bool:
+    return walls is not None and walls.level is Level.CONTAINER
 
 
 def _brief(arguments: JsonObject) -> str:
@@ -277,7 +303,7 @@ def _shown(
     lines = [json.dumps(call.arguments, indent=2, ensure_ascii=False)]
     behind = walls.note if walls is not None else "in a sandbox of its own: no files, no network"
     lines.append(f"runs its program ({where}) with {runtime.name}, {behind}")
-    lines.append(_limits(call.tool.limits.max_memory_bytes))
+    lines.append(_limits(call.tool.limits.max_memory_bytes, walls))
     if action.allowlist is not None:
         lines.append(f"commands it may ask for: {', '.join(action.allowlist) or 'none'}")
     return "\n".join([*lines, *([note] if note else [])])

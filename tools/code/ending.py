@@ -6,6 +6,7 @@ import json
 
 from tools.code.program import Program
 from tools.definition import JsonObject, Outcome, TextDisplay, ToolResult
+from tools.engine.capture import Captured
 from tools.engine.masking import Masker
 from tools.engine.output import bounded_text, for_model
 from tools.engine.process import ProcessResult
@@ -42,7 +43,7 @@ class Ending:
 
     def failed(self, reason: str, process: ProcessResult | None = None) -> ToolResult:
         """Return the result of a program that gave none that can be used (E58)."""
-        place = "" if process is None else self.program.place(for_model(process.stdout).text)
+        place = "" if process is None else self.program.place(for_model(_printed(process)).text)
         text = f"Tool execution failed: {reason}"
         return self._told(f"{place}: {text}" if place else text, process)
 
@@ -53,7 +54,7 @@ class Ending:
         told = bounded_text(self.masker.text(text))
         if process is None:
             return ToolResult(told.text, outcome, full_output=told.full_output)
-        printed = for_model(process.stdout)
+        printed = for_model(_printed(process))
         text = "\n".join(filter(None, (told.text, printed.text.rstrip("\n"))))
         return ToolResult(text, outcome, full_output=printed.full_output or told.full_output)
 
@@ -73,7 +74,7 @@ class Ending:
         except (ValueError, RecursionError):
             return self.failed("its result is not JSON, or nested too deep")
         clipped = bounded_text(self.masker.text(shown))
-        printed = "" if process is None else for_model(process.stdout).text.rstrip("\n")
+        printed = "" if process is None else for_model(_printed(process)).text.rstrip("\n")
         display = TextDisplay("\n".join(filter(None, (printed, clipped.text))))
         text = clipped.text or "(no output)"
         return ToolResult(text, outcome, display, full_output=clipped.full_output)
@@ -93,3 +94,8 @@ def as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _printed(process: ProcessResult) -> Captured:
+    """Return what the program printed: nothing on standard output where the channel has that."""
+    return process.stdout if process.stdout.total_bytes else process.stderr

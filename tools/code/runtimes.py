@@ -11,10 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
+from tools.confinement import ENGINES
 from tools.definition import ToolError
 from tools.files.programs import program_outside
 from tools.record import record
@@ -30,6 +32,8 @@ _ORDER = {
     "python": ("python",),
 }
 LANGUAGES = tuple(_ORDER)
+Version: TypeAlias = tuple[int, int]
+
 _STRIPS_TYPES = (22, 18)
 _HAS_PERMISSIONS = (22, 13)
 _TRIES_PERMISSIONS = (20, 0)
@@ -45,7 +49,7 @@ class Runtime:
 
     name: str
     program: Path
-    version: tuple[int, int] = (0, 0)
+    version: Version = (0, 0)
 
     @property
     def main(self) -> Path:
@@ -105,35 +109,51 @@ def walled(found: Sequence[Runtime], *, sandbox: bool) -> Runtime | None:
     return next((one for one in found if one.has_walls or sandbox), None)
 
 
-def missing(language: str, path: str, root: Path) -> str:
-    """Return why nothing runs `language` here and what to do; empty where something does.
+def missing(language: str, path: str, root: Path, image: str = "") -> str:
+    """Return why nothing runs `language` here and what to do; empty where something may.
 
-    Nothing is taken from `root`, and nothing there is asked for its version (R10).
+    Nothing is taken from `root`, and nothing there is asked for its version (R10). What an image
+    has, only a container of it can tell, and none is made here.
     """
     if os.name != "posix":
         return "programs of tools run on Linux and macOS only"
+    if image:
+        engines = [engine for engine in ENGINES if program_outside(engine, path, root)]
+        told = f"there is neither podman nor docker to run it in {image}; install one of them"
+        return "" if engines else told
     if next(_found(language, path, root), None) is not None:
         return ""
-    node = _program("node", path, root)
-    why = f"there is no runtime for {language}"
-    if language == "typescript" and node is not None:
-        shown = ".".join(map(str, _version(node)))
-        why = (
-            f"node {shown} cannot run TypeScript (from {'.'.join(map(str, _STRIPS_TYPES))} it can)"
-        )
-    return f"{why}; {_INSTALL[language]}"
+    return f"{why_none(language, _of_machine('node', path, root))}; {_INSTALL[language]}"
+
+
+def why_none(language: str, node: Runtime | None) -> str:
+    """Return why nothing runs `language` where the only node is this one."""
+    if language != "typescript" or node is None:
+        return f"there is no runtime for {language}"
+    shown, least = (".".join(map(str, version)) for version in (node.version, _STRIPS_TYPES))
+    return f"node {shown} cannot run TypeScript (from {least} it can)"
+
+
+def fitting(language: str, named: Callable[[str], Runtime | None]) -> Iterator[Runtime]:
+    """Yield what can run `language`, the best first, of the runtimes that `named` returns."""
+    for name in _ORDER[language]:
+        runtime = named(name)
+        needs = _STRIPS_TYPES if (language, name) == ("typescript", "node") else (0, 0)
+        if runtime is not None and runtime.version >= needs:
+            yield runtime
 
 
 def _found(language: str, path: str, root: Path | None) -> Iterator[Runtime]:
-    for name in _ORDER[language]:
-        program = _program(name, path, root)
-        if program is None:
-            continue
-        # A link may be hidden where what it leads to is shown.
-        program = program if name == "python" else program.resolve()
-        runtime = Runtime(name, program, _version(program) if name == "node" else (0, 0))
-        if language != "typescript" or name != "node" or runtime.version >= _STRIPS_TYPES:
-            yield runtime
+    return fitting(language, lambda name: _of_machine(name, path, root))
+
+
+def _of_machine(name: str, path: str, root: Path | None) -> Runtime | None:
+    program = _program(name, path, root)
+    if program is None:
+        return None
+    # A link may be hidden where what it leads to is shown.
+    program = program if name == "python" else program.resolve()
+    return Runtime(name, program, _version(program) if name == "node" else (0, 0))
 
 
 def _program(name: str, path: str, root: Path | None) -> Path | None:
@@ -147,13 +167,13 @@ def _program(name: str, path: str, root: Path | None) -> Path | None:
     return program_outside(name, path, root)
 
 
-def _version(program: Path) -> tuple[int, int]:
+def _version(program: Path) -> Version:
     found = program.stat()
     return _told_version((str(program), "--version"), found.st_mtime_ns, found.st_size)
 
 
 @cache
-def _told_version(argv: Sequence[str], mtime_ns: int, size: int) -> tuple[int, int]:
+def _told_version(argv: Sequence[str], mtime_ns: int, size: int) -> Version:
     """Ask a program for its version; it is asked again when its file changes."""
     try:
         told = subprocess.run(

@@ -175,11 +175,11 @@ def _note(plan: PreparedPlan, walls: Confinement | None) -> str:
     ]
     limit = plan.call.tool.limits.max_memory_bytes
     if limit is not None:
-        notes.append(_about_memory(limit, walls))
+        notes.append(about_memory(limit, walls))
     return " ".join(note for note in notes if note)
 
 
-def _about_memory(max_bytes: int, walls: Confinement | None) -> str:
+def about_memory(max_bytes: int, walls: Confinement | None) -> str:
     from tools.engine.isolation import memory
 
     if walls is not None and walls.level is Level.CONTAINER:

@@ -67,7 +67,8 @@ class ProcessSpec:
     instead of `stdin`; with `pass_output` its output goes where opta's goes, and is not captured.
     `max_memory_bytes` is a limit as far as the machine has one; `reads` are files of opta's own
     that the process reads. `not_counted_s` tells how many seconds do not count until now. `one_cpu`
-    keeps it, and all that it starts, on one processor, where the system can (Linux).
+    keeps it, and all that it starts, on one processor, where the system can (Linux). `channel` is a
+    socket that it gets as standard input and output, which are then not captured.
     """
 
     argv: tuple[str, ...]
@@ -84,6 +85,7 @@ class ProcessSpec:
     reads: tuple[Path, ...] = ()
     not_counted_s: Callable[[], float] = lambda: 0.0
     one_cpu: bool = False
+    channel: int | None = None
 
 
 class StreamFilter(Protocol):
@@ -327,8 +329,9 @@ def start_confined(
     if not spec.argv:
         raise ProcessStartError("There is no program to start: the command is empty.")
     request = Request(
-        spec.argv, spec.cwd, spec.env, spec.descriptors, spec.max_memory_bytes, spec.reads
-    )
+        spec.argv, spec.cwd, spec.env, spec.descriptors, spec.max_memory_bytes, spec.reads,
+        spec.one_cpu,
+    )  # fmt: skip
     entered = None
     try:
         entered = Entered(request, confinement)
@@ -367,6 +370,8 @@ def _on_one_cpu() -> Iterator[None]:
 
 def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:
     stdin = subprocess.DEVNULL if spec.stdin is None else subprocess.PIPE
+    stdin = stdin if spec.channel is None else spec.channel
+    stdout = subprocess.PIPE if spec.channel is None else spec.channel
     stderr = subprocess.STDOUT if spec.merge_stderr else subprocess.PIPE
     posix = os.name == "posix"
     return subprocess.Popen(
@@ -375,7 +380,7 @@ def _popen(spec: ProcessSpec, entered: Entered) -> subprocess.Popen[bytes]:
         cwd=spec.cwd,
         env=entered.env,
         stdin=None if spec.terminal else stdin,
-        stdout=None if spec.pass_output else subprocess.PIPE,
+        stdout=None if spec.pass_output else stdout,
         stderr=None if spec.pass_output else stderr,
         # A session of its own would have no terminal.
         start_new_session=posix and not spec.terminal,

@@ -83,7 +83,8 @@ class ToolFiles:
     `places` are directories, or files `*.toml` that define several tools. `profile` chooses a
     profile in the latter; empty means the one each file names itself. `refused_name` says why a
     tool may not have a name, or nothing. `trusted` tells whether a file of the project has the
-    content (sha256, hex) that the person trusted: it may have changed since (R25).
+    content (sha256, hex) that the person trusted: it may have changed since (R25). `code_image` is
+    the image in which programs run, empty where they run on this machine.
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class ToolFiles:
         refused_name: Callable[[str], str] = lambda _: "",
         *,
         trusted: Callable[[Path, str], bool] = lambda path, sha256: True,
+        code_image: str = "",
     ) -> None:
         self.places = list(places)
         self.profile = profile
         self._refused_name = refused_name
         self._trusted = trusted
+        self._code_image = code_image
         self._readings: dict[str, _Reading] = {}
 
     def load(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
@@ -143,7 +146,7 @@ class ToolFiles:
 
         origin = Origin(Source.CUSTOM, "", scope, path, digest=digest)
         try:
-            usable, problems = usable_tools(data, origin, self.profile)
+            usable, problems = usable_tools(data, origin, self.profile, self._code_image)
         except ToolFileError as error:
             found = [*error.problems, *error.warnings, *self._refused(data, path)]
             found.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
@@ -176,11 +179,12 @@ class ToolFiles:
 
 
 def usable_tools(
-    data: bytes, origin: Origin, profile: str = ""
+    data: bytes, origin: Origin, profile: str = "", code_image: str = ""
 ) -> tuple[list[ToolDefinition], list[ToolProblem]]:
     """Return the tools in a file that can be used, and what is wrong with it and its other tools.
 
-    `origin.path` says by its extension how to read. Raises ToolFileError where none can be used.
+    `origin.path` says by its extension how to read; `profile` and `code_image` are as in ToolFiles.
+    Raises ToolFileError where none can be used.
     """
     # Most people have no tool file, and the formats and the engine take long to import.
     from tools import formats
@@ -197,7 +201,7 @@ def usable_tools(
         check = check_plan(definition, data)
         problems += check.problems
         if not check.problems:
-            usable.append(checked_runtime(check.tool))
+            usable.append(checked_runtime(check.tool, code_image))
     return usable, problems
 
 

@@ -108,14 +108,14 @@ def check_plan(
     return PlanCheck(definition, tuple(problems), tuple(compiled))
 
 
-def checked_runtime(definition: ToolDefinition) -> ToolDefinition:
+def checked_runtime(definition: ToolDefinition, code_image: str) -> ToolDefinition:
     """Return the tool as it is here: unavailable where nothing runs its code (X54)."""
     if not isinstance(definition.action, CodeAction):
         return definition
     from tools.code import runtimes
 
     path = os.environ.get("PATH", os.defpath)
-    missing = runtimes.missing(definition.action.runtime, path, Path.cwd())
+    missing = runtimes.missing(definition.action.runtime, path, Path.cwd(), code_image)
     return replace(definition, unavailable=missing)
 
 

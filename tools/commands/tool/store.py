@@ -119,10 +119,17 @@ def check_name(name: str) -> str:
 class ToolStore:
     """The tool files that a person manages from the directory `root`."""
 
-    def __init__(self, root: Path, places: Sequence[tuple[Scope, Path]], profile: str = "") -> None:
-        """Take the `places` where tools are found, nearest first; `profile` as in ToolFiles."""
+    def __init__(
+        self,
+        root: Path,
+        places: Sequence[tuple[Scope, Path]],
+        profile: str = "",
+        code_image: str = "",
+    ) -> None:
+        """Take the `places` where tools are found, nearest first; the rest is as in ToolFiles."""
         self.root = root
         self._profile = profile
+        self._code_image = code_image
         self._places = list(places)
         self._own = {
             Scope.LOCAL: root / ".opta" / "tools",
@@ -198,7 +205,7 @@ class ToolStore:
 
     @cached_property
     def _loaded(self) -> tuple[list[ToolDefinition], list[ToolProblem]]:
-        return ToolFiles(self._places, self._profile).load()
+        return ToolFiles(self._places, self._profile, code_image=self._code_image).load()
 
     @cached_property
     def _all(self) -> list[ToolFile]:

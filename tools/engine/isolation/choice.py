@@ -22,6 +22,7 @@ from tools.confinement import (
     Level,
     Sandboxing,
     Survey,
+    Walls,
 )
 from tools.definition import ToolError
 from tools.files.programs import path_outside
@@ -106,6 +107,19 @@ class Isolation:
             level, proof, (*own, *demands.write), demands.read, network=demands.network
         )
 
+    def for_program(self) -> Confinement:
+        """Return the walls of a program in `code_image`. Raises ToolError with the reason only."""
+        image = self.settings.code_image
+        proofs = self._tried(ENGINES, self.settings.engine, image)
+        proof = next((proof for proof in proofs if proof.available), None)
+        if proof is None:
+            raise ToolError(f"no container of {image} can be made: {_reasons(proofs).rstrip('.')}")
+        note = _note(Level.CONTAINER, proof, (), self.root, network=False, image=image)
+        return Confinement(
+            Level.CONTAINER, proof.backend, lambda writable, readable: Walls(),
+            program=proof.program, image=image, note=note,
+        )  # fmt: skip
+
     def news(self) -> list[str]:
         """Return the lines for the person that were not returned before."""
         lines = [line for line, told in self._noticed.items() if not told]
@@ -126,9 +140,9 @@ class Isolation:
 
     def engines(self) -> list[Proof]:
         """Try the container engines that the settings allow until one works."""
-        return self._tried(ENGINES, self.settings.engine)
+        return self._tried(ENGINES, self.settings.engine, self.settings.image)
 
-    def _tried(self, backends: tuple[Backend, ...], chosen: str) -> list[Proof]:
+    def _tried(self, backends: tuple[Backend, ...], chosen: str, image: str = "") -> list[Proof]:
         from tools.engine.isolation.proof import prove
 
         # What the project brings along must not pose as the program that walls it in (R10).
@@ -136,7 +150,7 @@ class Isolation:
         proofs: list[Proof] = []
         for backend in backends:
             if chosen in (ANY, backend):
-                proofs.append(prove(backend, path, self.settings.image))
+                proofs.append(prove(backend, path, image))
                 if proofs[-1].available:
                     break
         return proofs
@@ -145,10 +159,10 @@ class Isolation:
         self, level: Level, proof: Proof, writable: tuple[Path, ...], readable: tuple[Path, ...],
         *, network: bool,
     ) -> Confinement:  # fmt: skip
+        image = self.settings.image if level is Level.CONTAINER else ""
         return Confinement(
-            level, proof.backend, self.survey, writable, readable, network, proof.program,
-            self.settings.image if level is Level.CONTAINER else "",
-            _note(level, proof, writable, self.root, network=network),
+            level, proof.backend, self.survey, writable, readable, network, proof.program, image,
+            _note(level, proof, writable, self.root, network=network, image=image),
         )  # fmt: skip
 
     def _why_no_sandbox(self) -> str:
@@ -167,15 +181,17 @@ def _reasons(proofs: list[Proof]) -> str:
 
 
 def _note(
-    level: Level, proof: Proof, writable: tuple[Path, ...], root: Path, *, network: bool
-) -> str:
+    level: Level, proof: Proof, writable: tuple[Path, ...], root: Path, *, network: bool,
+    image: str,
+) -> str:  # fmt: skip
     places = [_place(path, root) for path in writable]
     writes = f"writes only to {', '.join(places)} and a private /tmp" if places else (
         "writes only to a private /tmp"
     )  # fmt: skip
     reach = "with the network" if network else "no network"
     gaps = f"; not kept out: {', '.join(proof.gaps)}" if proof.gaps else ""
-    return f"in a {level} ({proof.backend}): {reach}, {writes}{gaps}"
+    where = f"in a {level} of {image}" if image else f"in a {level}"
+    return f"{where} ({proof.backend}): {reach}, {writes}{gaps}"
 
 
 def _place(path: Path, root: Path) -> str:

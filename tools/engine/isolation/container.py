@@ -22,6 +22,15 @@ except ImportError:  # Windows
 
 MAX_PROCESSES = 512
 _REMOVE_TIMEOUT_S = 20
+_FIRST_PROCESS = (
+    'trap exit HUP INT TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&- </dev/null; wait "$!"'
+)
+"""Ends the container at a signal, which is all that the engine's client gets where opta was killed.
+
+The kernel gives the first process of a container no signal that it does not ask for; with it end
+all others.
+"""
+
 _MAX_LIMIT = 4096
 
 
@@ -51,16 +60,16 @@ def argv(
     for variable in variables:
         words += ["--env", variable]
     # An entry point of the image would get the command as its arguments.
-    words += ["--entrypoint", command[0], image, *command[1:]]
+    words += ["--entrypoint", "/bin/sh", image, "-c", _FIRST_PROCESS, "sh", *command]
     return tuple(words)
 
 
 def options(
     backend: Backend, walls: Walls, reads: Sequence[Path], *, network: bool,
-    max_memory_bytes: int | None,
+    max_memory_bytes: int | None = None, one_cpu: bool = False,
 ) -> list[str]:  # fmt: skip
     """Return the options for these walls."""
-    words = [] if network else ["--network", "none"]
+    words = [] if network else ["--network", "none", *_no_proxies()]
     words += ["--tmpfs", "/tmp:rw,exec,mode=1777"]
     mounts = {path: "rw" for path in walls.writable if path.exists()}
     mounts |= {path: "ro" for path in (*walls.read_only, *reads) if path.exists()}
@@ -72,7 +81,15 @@ def options(
             words += _hide(path)
     if max_memory_bytes is not None:
         words += ["--memory", str(max_memory_bytes), "--memory-swap", str(max_memory_bytes)]
+    if one_cpu:
+        words += ["--cpus", "1"]
     return words + _user(backend)
+
+
+def _no_proxies() -> list[str]:
+    """Engines pass on this machine's proxies by themselves, with the passwords in them."""
+    names = [f"{kind}_proxy" for kind in ("http", "https", "ftp", "no", "all")]
+    return [word for name in (*names, *map(str.upper, names)) for word in ("--env", f"{name}=")]
 
 
 def _shown(path: Path, mode: str, walls: Walls) -> bool:

@@ -93,7 +93,7 @@ class Entered:
         name = container.new_name()
         options = container.options(
             confinement.backend, walls, request.reads, network=confinement.network,
-            max_memory_bytes=request.max_memory_bytes,
+            max_memory_bytes=request.max_memory_bytes, one_cpu=request.one_cpu,
         )  # fmt: skip
         preserved = []
         if confinement.backend is Backend.PODMAN and request.descriptors:

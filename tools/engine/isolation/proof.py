@@ -201,13 +201,12 @@ def _try_engine(backend: Backend, program: str, image: str, options: Sequence[st
     script += "cat /proc/net/dev"
     try:
         with _grounds() as directory:
-            walls = Walls(writable=(directory / "work",))
-            more = container.options(backend, walls, (), network=False, max_memory_bytes=None)
-            argv = container.argv(
-                (program,), image, ("/bin/sh", "-c", script), name=container.new_name(),
-                cwd=directory, variables=(), options=[*options, *more],
-            )  # fmt: skip
-            code, out, err = _run(argv, _environment(), ())
+            more = container.options(
+                backend, Walls(writable=(directory / "work",)), (), network=False
+            )
+            code, out, err = run_in_image(
+                (program, *options), image, script, options=more, cwd=directory
+            )
     except (OSError, storage.StorageError) as error:
         return str(error)
     lines = out.splitlines()
@@ -217,6 +216,21 @@ def _try_engine(backend: Backend, program: str, image: str, options: Sequence[st
     if "outside" in lines:
         return "the image's root could be written"
     return "the network could be reached" if interfaces not in ([], ["lo"]) else ""
+
+
+def run_in_image(
+    engine: Sequence[str], image: str, script: str, *, options: Sequence[str], cwd: Path
+) -> tuple[int, str, str]:
+    """Run a shell script in a container; return its exit code, output and standard error.
+
+    `engine` is the program with the options that this machine needs. It has 20 s.
+    """
+    program, *limits = engine
+    argv = container.argv(
+        (program,), image, ("/bin/sh", "-c", script), name=container.new_name(), cwd=cwd,
+        variables=(), options=[*limits, *options],
+    )  # fmt: skip
+    return _run(argv, _environment(), ())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from tools.record import record
 
 @record
 class Request:
-    """A process as its tool wants it. `reads` are files of opta's that it must be able to read."""
+    """A process as its tool wants it: see `ProcessSpec`."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -18,3 +18,4 @@ class Request:
     descriptors: tuple[int, ...] = ()
     max_memory_bytes: int | None = None
     reads: tuple[Path, ...] = ()
+    one_cpu: bool = False

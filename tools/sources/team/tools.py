@@ -78,6 +78,7 @@ class TeamTools:
 
     `refused_name` says why a tool may not have a name, or nothing. `changed` is called when a
     refresh in the background has ended. `shown` is what the person has seen of what waits.
+    `code_image` is as in ToolFiles.
     """
 
     config: TeamConfig
@@ -85,6 +86,7 @@ class TeamTools:
     refused_name: Callable[[str], str] = lambda name: ""
     changed: Callable[[], None] = lambda: None
     shown: frozenset[Waiting] = frozenset()
+    code_image: str = ""
     _store: TeamStore | None = field(default=None, init=False)
     _state: TeamState = field(default_factory=TeamState, init=False)
     _built_from: tuple[object, object] = field(default=(object(), object()), init=False)
@@ -237,7 +239,9 @@ class TeamTools:
     def _read(self, file: TeamFile) -> Reading:
         key = (file.path, file.digest)
         if key not in self._readings:
-            self._readings[key] = read_file(file, self.config.name, self.refused_name)
+            self._readings[key] = read_file(
+                file, self.config.name, self.refused_name, self.code_image
+            )
         return self._readings[key]
 
     def _check_names(self, answer: TeamAnswer) -> None:
@@ -250,12 +254,14 @@ class TeamTools:
                     raise TeamError(f"it has the tool {tool.name} twice: {other}, {file.path}")
 
 
-def read_file(file: TeamFile, team: str, refused_name: Callable[[str], str]) -> Reading:
+def read_file(
+    file: TeamFile, team: str, refused_name: Callable[[str], str], code_image: str = ""
+) -> Reading:
     """Return what a file of a team defines; its tools are the team's, whatever the file says."""
     path = Path(f"team {team}", file.path)
     origin = Origin(Source.TEAMS, "", Scope.TEAM, path, digest=file.digest, enforced=True)
     try:
-        tools, problems = usable_tools(file.text.encode(), origin)
+        tools, problems = usable_tools(file.text.encode(), origin, code_image=code_image)
     except ToolFileError as error:
         return Reading((), (*error.problems, *error.warnings))
     for tool in tools:
