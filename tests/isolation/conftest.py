@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import tempfile
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,10 +51,16 @@ def server():
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory):
-    """An image of podman's with a busybox only; skips with the reason."""
-    with made_image("podman", tmp_path_factory.mktemp("image")) as name:
-        yield name
+def images(tmp_path_factory):
+    """A function that makes an image for an engine, with programs (their paths), once."""
+    with ExitStack() as made:
+
+        @cache
+        def make(engine, *programs):
+            directory = tmp_path_factory.mktemp("image")
+            return made.enter_context(made_image(engine, directory, programs))
+
+        yield make
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +68,21 @@ def docker():
     """The address of a docker daemon of our own; skips with the reason."""
     with docker_daemon() as address:
         yield address
+
+
+@pytest.fixture
+def engine(request, workspace, monkeypatch):
+    """The engine of a test, podman unless it says another, ready to be used."""
+    name = getattr(request, "param", "podman")
+    monkeypatch.setenv("HOME", places.own_home())
+    if name == "docker":
+        monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker"))
+    return name
+
+
+@pytest.fixture
+def image(engine, images, needs):
+    """An image with a busybox only, which the engine can run."""
+    name = images(engine)
+    needs(engine, name)
+    return name

@@ -8,15 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.isolation import places
 from tests.isolation.escapes import JS_ESCAPES, PY_ESCAPES
-from tests.isolation.images import containers, made_image
+from tests.isolation.images import containers
 from tests.support.cli import OPTA, opta
 from tests.support.code_tools import CodeProject
 from tests.support.soon import soon, until
@@ -26,38 +23,15 @@ from tools.definition import Outcome
 from tools.permissions.rules import Verdict
 
 ALL = pytest.mark.parametrize("runtime", ["typescript", "node", "python"])
-ENGINES = pytest.mark.parametrize("engine", ["podman", "docker"])
+ENGINES = pytest.mark.parametrize("engine", ["podman", "docker"], indirect=True)
 
 
-@pytest.fixture(scope="session")
-def code_image(tmp_path_factory):
-    """A function that makes an image with deno, node and Python for an engine, once."""
+@pytest.fixture
+def contained(workspace, needs, engine, images):
+    """A project whose programs run in containers of an image with deno, node and Python."""
     deno = runtimes.find("typescript", os.environ["PATH"])[0].program
-    programs = [str(deno), shutil.which("node"), str(Path(sys.base_prefix, "bin", "python3"))]
-    with ExitStack() as images:
-
-        @cache
-        def make(engine):
-            return images.enter_context(
-                made_image(engine, tmp_path_factory.mktemp(engine), programs)
-            )
-
-        yield make
-
-
-@pytest.fixture
-def engine(request):
-    """The engine of the test, podman unless it says another."""
-    return getattr(request, "param", "podman")
-
-
-@pytest.fixture
-def contained(workspace, needs, engine, code_image, monkeypatch, request):
-    """A project whose programs run in containers."""
-    monkeypatch.setenv("HOME", places.own_home())
-    if engine == "docker":
-        monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker"))
-    image = code_image(engine)
+    python = Path(sys.base_prefix, "bin", "python3")
+    image = images(engine, str(deno), shutil.which("node"), str(python))
     needs(engine, image)
     project = CodeProject(workspace, IsolationSettings(engine=engine, code_image=image))
     project.rule(Verdict.ALLOW, "t")
@@ -244,8 +218,8 @@ async def test_a_call_that_is_stopped_leaves_no_container(contained, engine):
     await soon(lambda: _left(engine, contained) == [])
 
 
-async def test_an_image_without_the_runtime_is_refused(contained, image, monkeypatch):
-    contained = CodeProject(contained.root, IsolationSettings(engine="podman", code_image=image))
+async def test_an_image_without_the_runtime_is_refused(workspace, engine, image):
+    contained = CodeProject(workspace, IsolationSettings(engine=engine, code_image=image))
     contained.rule(Verdict.ALLOW, "t")
     contained.code("t", "export const execute = () => 1;", "node")
     result = await contained.call("t")
@@ -256,9 +230,9 @@ async def test_an_image_without_the_runtime_is_refused(contained, image, monkeyp
     )
 
 
-async def test_an_image_that_is_not_there_is_not_fetched(contained):
-    settings = IsolationSettings(engine="podman", code_image="localhost/opta-test-none:9")
-    contained = CodeProject(contained.root, settings)
+async def test_an_image_that_is_not_there_is_not_fetched(workspace, engine, image):
+    settings = IsolationSettings(engine=engine, code_image="localhost/opta-test-none:9")
+    contained = CodeProject(workspace, settings)
     contained.rule(Verdict.ALLOW, "t")
     contained.code("t", "export const execute = () => 'it ran';")
     result = await contained.call("t")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.isolation import places
 from tests.isolation.images import containers
 from tests.support.bench import Bench
 from tests.support.plans import Plans, bash
@@ -319,10 +318,9 @@ async def test_templates_arguments_and_temporary_files_work_in_a_sandbox(plans, 
 
 
 @pytest.mark.row("C328", "E146", "E150")
-async def test_a_container_holds_files_network_and_memory(plans, needs, image, monkeypatch):
-    monkeypatch.setenv("HOME", places.own_home())
-    needs("podman", image)
-    made = plans(engine="podman", image=image)
+@pytest.mark.parametrize("engine", ["podman", "docker"], indirect=True)
+async def test_a_container_holds_files_network_and_memory(plans, engine, image):
+    made = plans(engine=engine, image=image)
     (made.root / ".git" / "hooks").mkdir(parents=True)
     contained = Security(isolation="container")
 
@@ -340,7 +338,7 @@ async def test_a_container_holds_files_network_and_memory(plans, needs, image, m
     too_much = "head -c 200000000 /dev/zero | tail -n 1 | wc -c"
     small = await run(too_much, max_memory_bytes=32 * 1024**2)
     assert "200000000" not in small.text
-    assert containers("podman", image) == []
+    assert containers(engine, image) == []
 
 
 # Memory
@@ -406,13 +404,12 @@ async def test_same_as_user_and_none_are_plain_processes_and_none_is_said(plans)
         assert result.text == str(os.geteuid())
 
 
-async def test_a_container_that_runs_out_of_time_is_removed(plans, needs, image, monkeypatch):
-    monkeypatch.setenv("HOME", places.own_home())
-    needs("podman", image)
-    made = plans(engine="podman", image=image)
+@pytest.mark.parametrize("engine", ["podman", "docker"], indirect=True)
+async def test_a_container_that_runs_out_of_time_is_removed(plans, engine, image):
+    made = plans(engine=engine, image=image)
     step = bash("a", "echo begun; sleep 300")
     step = dataclasses.replace(step, command=dataclasses.replace(step.command, kind="sh"))
     contained = Security(isolation="container")
     result = await made.run(step, security=contained, timeout_ms=3000)
     assert result.outcome is Outcome.TIMED_OUT
-    assert containers("podman", image) == []
+    assert containers(engine, image) == []

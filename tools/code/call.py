@@ -106,7 +106,7 @@ def prepare_code(call: ResolvedCall, around: Surroundings) -> Invocation:
 
 
 def _choose(call: ResolvedCall, services: Services) -> tuple[Runtime, Confinement | None]:
-    """Return what runs the code, and opta's walls around it where it has none. Raises ToolError."""
+    """Return what runs the code, and its walls unless it has its own. Raises ToolError."""
     action, isolation = call.tool.action, services.isolation
     assert isinstance(action, CodeAction)
     if isolation is not None and isolation.settings.code_image:
