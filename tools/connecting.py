@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tools.hosts import is_loopback
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     import ssl
 
     import httpx2
+
+NOT_COMPRESSED = MappingProxyType({"Accept-Encoding": "identity"})
 
 
 def http_client(url: str, **options: Any) -> httpx2.AsyncClient:
@@ -25,6 +29,34 @@ def http_client(url: str, **options: Any) -> httpx2.AsyncClient:
     plain = local and address.scheme == "http"
     authorities = _no_authorities() if plain else httpx2.create_ssl_context()
     return httpx2.AsyncClient(trust_env=not local, verify=authorities, **options)
+
+
+def bound(response: httpx2.Response, most: int) -> None:
+    """Let the reading of an answer fail where it has more than `most` bytes (R43).
+
+    It must not be compressed, for then its bytes say nothing about its size: `NOT_COMPRESSED` asks
+    for that. What fails raises StreamError.
+    """
+    import httpx2
+
+    whole: Any = response.stream
+    compressed = response.headers.get("Content-Encoding", "identity").lower() != "identity"
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            if compressed:
+                raise httpx2.StreamError("it sent a compressed answer, which was not asked for")
+            read = 0
+            async for part in whole:
+                read += len(part)
+                if read > most:
+                    raise httpx2.StreamError(f"it sent more than {most >> 20} MiB")
+                yield part
+
+        async def aclose(self) -> None:
+            await whole.aclose()
+
+    response.stream = Bounded()
 
 
 def why_unreachable(error: BaseException | None) -> str:

@@ -7,7 +7,8 @@ with `telling` its errors hold it. With `tenant` the authorization server has a 
 the token of a login is good for one request; it can be renewed. With `rotating` that takes a while,
 and what a token is renewed with is good once: a second use ends the login (RFC 9700, 4.14.2). With
 `down` it cannot give tokens a second time, with `audience` only to who names the MCP server. With
-`weak` it knows no S256, with `query` its page to log in at has a query of its own.
+`weak` it knows no S256, with `query` its page to log in at has a query of its own. With `json` it
+answers without streams.
 
 With `scopes` a login may do what its scopes say: `read` calls all tools but `keep`, which takes
 `write`, and `nobody`, which takes what nobody is given. With `strict` connecting takes `write`.
@@ -274,6 +275,14 @@ def _add_tools(server: MCPServer, everybody: Everybody) -> None:
         """Say how often a login was renewed."""
         return everybody.renewals
 
+    met = asyncio.Barrier(2)
+
+    @server.tool()
+    async def meet() -> str:
+        """Wait until this is called twice at the same time."""
+        async with asyncio.timeout(10), met:
+            return "met"
+
     @server.tool()
     def keep(text: str) -> str:
         """Keep something."""
@@ -312,7 +321,7 @@ def main() -> None:
     server = MCPServer("http", **settings)
 
     _add_tools(server, everybody)
-    application = server.streamable_http_app()
+    application = server.streamable_http_app(json_response="json" in sys.argv)
     if scoped:
         application = _by_scopes(application, everybody)
     if {"down", "audience"} & set(sys.argv):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import signal
 import socket
@@ -68,6 +69,36 @@ WRONG = {
         json.dumps({"jsonrpc": "2.0", "id": request.json["id"], "result": {"a": 1}}).encode(), 200,
         {"Content-Type": "application/json"}), "no message of MCP: capabilities: Field required"),
 }  # fmt: skip
+
+
+def offered(request, **settings: str) -> Reply:
+    """The answer of a server that has nothing, and says so at length."""
+    result = {"protocolVersion": "2025-11-25", "capabilities": {},
+              "serverInfo": {"name": "long", "version": "1"},
+              "instructions": "x" * (9 << 20)}  # fmt: skip
+    body = json.dumps({"jsonrpc": "2.0", "id": request.json.get("id"), "result": result}).encode()
+    if settings:
+        body = gzip.compress(body)
+    return Reply(body, 200, {"Content-Type": "application/json", **settings})
+
+
+TOO_LONG = {
+    "long": (offered, "it sent more than 8 MiB"),
+    "compressed": (lambda request: offered(request, **{"Content-Encoding": "gzip"}),
+                   "it sent a compressed answer, which was not asked for"),
+    "a long error": (Reply(b" " * (9 << 20), 500, {"Content-Type": "application/json"}),
+                     "it answered with HTTP 500"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("long", TOO_LONG)
+async def test_an_answer_is_not_read_beyond_what_a_message_may_have(tmp_path, long):
+    reply, said = TOO_LONG[long]
+    with ModelServer([reply] * 20) as web:
+        async with session(tmp_path, at(web.base_url, start_ms=SOON_S * 1000)) as s:
+            assert s.servers.connections["web"].state is State.FAILED
+            assert said in s.told[0]
+        assert {request.headers.get("accept-encoding") for request in web.requests} == {"identity"}
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -113,6 +113,18 @@ async def test_a_server_far_away_makes_opta_ask_nothing_on_this_machine(place, m
     assert opened == []
 
 
+async def test_an_answer_about_a_login_is_not_read_without_end():
+    def answer(request):
+        if request.method == "POST":
+            return Reply(b"", 401)
+        return Reply(b" " * (2 << 20), 200, {"Content-Type": "application/json"})
+
+    with ModelServer([answer] * 20) as web:
+        sdk.load()
+        with pytest.raises(LoginFailed, match="it sent more than 1 MiB"):
+            await log_in(at(f"{web.base_url}/mcp"), visit)
+
+
 async def test_who_knows_not_the_state_of_a_login_can_neither_give_nor_end_it(tmp_path):
     statuses: list[int] = []
 

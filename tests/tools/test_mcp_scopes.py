@@ -176,6 +176,38 @@ async def test_a_token_that_the_server_ends_early_is_renewed_in_the_middle_of_a_
             assert await s.text("mcp_web_renewals") == "1"
 
 
+async def test_calls_with_a_login_do_not_wait_for_each_other(tmp_path):
+    with running("login", "json") as url:
+        await logged_in(at(url))
+        async with session(tmp_path, at(url)) as s:
+            both = await asyncio.gather(s.text("mcp_web_meet"), s.text("mcp_web_meet"))
+    assert both == ["met", "met"]
+
+
+async def test_a_call_that_is_given_up_while_the_login_is_renewed_costs_no_login(tmp_path):
+    with running("login", "rotating") as url:
+        await logged_in(at(url))
+        async with session(tmp_path, at(url)) as s:
+            await s.call("mcp_web_forget_tokens")
+            call = asyncio.create_task(s.call("mcp_web_add", {"a": 1, "b": 2}))
+            await soon_renewing(LoginStore(at(url)))
+            call.cancel()
+            await asyncio.wait({call})
+            assert call.cancelled()
+            assert await s.text("mcp_web_add", a=1, b=2) == "3"
+
+
+async def soon_renewing(store: LoginStore) -> None:
+    async with asyncio.timeout(SOON_S):
+        while True:
+            try:
+                async with store.alone(0):
+                    pass
+            except LoginBusy:
+                return
+            await asyncio.sleep(0.01)
+
+
 async def test_a_server_that_cannot_renew_a_login_now_ends_no_login(tmp_path):
     with running("login", "down") as url:
         await logged_in(at(url))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tools.connecting import http_client
+from tools.connecting import NOT_COMPRESSED, bound, http_client
 from tools.sources.mcp.authorization import refusal, stored_login
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.login_store import Learn, ignore
@@ -15,7 +15,7 @@ from tools.sources.mcp.sdk import innermost
 
 CONNECT_S = 30.0
 MAX_EVENT_BYTES = 8 << 20
-"""The longest event that is read from a stream, in bytes."""
+"""The longest answer, or event of a stream, that is read, in bytes."""
 
 
 class AddressError(Exception):
@@ -37,6 +37,8 @@ async def open_address(
     error = ""
 
     async def note(response: httpx2.Response) -> None:
+        if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+            bound(response, MAX_EVENT_BYTES)
         # A server need not answer other requests than those that carry messages.
         nonlocal error
         if response.request.method == "POST":
@@ -46,7 +48,7 @@ async def open_address(
     async with (
         http_client(
             config.url,
-            headers=dict(config.headers),
+            headers={**NOT_COMPRESSED, **config.headers},
             timeout=timeout,
             auth=stored_login(config, learn),
             event_hooks={"response": [note]},

@@ -11,14 +11,14 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tools.connecting import http_client
+from tools.connecting import NOT_COMPRESSED, bound, http_client
 from tools.engine.masking import Masker
 from tools.sources.mcp.authorization import as_auth, scopes_wanted, united, without
 from tools.sources.mcp.callback import Callback
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.login_address import address_problem
 from tools.sources.mcp.login_store import Learn, Login, LoginStore, ignore, registered_by_hand
-from tools.sources.mcp.renewal import token_address
+from tools.sources.mcp.renewal import MAX_ANSWER_BYTES, token_address
 
 LOGIN_S = 300.0
 """How long a person may take to log in, in seconds."""
@@ -116,9 +116,13 @@ class _Attempt:
                 try:
                     outgoing = await anext(flow)
                     while True:
-                        if outgoing is not request:
+                        if outgoing is request:
+                            response = yield outgoing
+                        else:
                             self._check(str(outgoing.url))
-                        response = yield outgoing
+                            outgoing.headers.update(NOT_COMPRESSED)
+                            response = yield outgoing
+                            bound(response, MAX_ANSWER_BYTES)
                         outgoing = await flow.asend(response)
                 except StopAsyncIteration:
                     pass
