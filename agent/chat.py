@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent import log
 from agent.aside import Aside, for_programs
 from agent.compaction import Compactor
 from agent.context import MessageContext
@@ -30,6 +31,7 @@ from agent.loop import Limits, TurnContext, TurnOutcome, failed, run_turn
 from agent.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agent.model.base import ModelClient, ModelError, TextDelta
 from agent.session import Session
+from agent.shown_events import ShownEvents
 from agent.streams import OutputError
 from agent.ui.port import Signals
 from agent.undo import FileHistory
@@ -113,6 +115,7 @@ class Chat:
         self.last_outcome: TurnOutcome | None = None
         self._parts = parts
         self._show: Emit = lambda event: None
+        self._shown = ShownEvents(log.redactor())
         self._model: ModelClient | None = None
         self.in_turn = False
         self.session = parts.begin_session(self.model_name, self._tell)
@@ -140,7 +143,8 @@ class Chat:
             self.decisions.append(f"{verb}: {event.title}: {event.by}")
             del self.decisions[:-DECISIONS_KEPT]
         try:
-            self._show(event)
+            for shown in self._shown.of(event):
+                self._show(shown)
         except (BrokenPipeError, OutputError):
             raise
         except Exception:

@@ -25,6 +25,7 @@ from tools.permissions.trust import (
     TrustReport,
     read_project_file,
 )
+from tools.secret_values import argument_secrets
 from tools.sources.codex_config import PROJECT_FILES, user_config
 from tools.sources.files import SEVERAL, tool_places
 
@@ -108,6 +109,8 @@ def hook_settings(
             )  # fmt: skip
             kind = "tool" if name == "tool_hook_command" else "stop"
             hooks = replace(hooks, **{kind: (*getattr(hooks, kind), hook)})
+    for hook in (*hooks.pre_tool, *hooks.tool, *hooks.stop):
+        log.learn(argument_secrets(hook.argv))
     return hooks, problems
 
 

@@ -213,8 +213,8 @@ def _model(found: Diagnosis, settings: Settings, *, online: bool) -> None:
     if os.environ.get(settings.api_key_env):
         key = f"environment {settings.api_key_env}"
     found.model = {
-        "model": settings.model, "base_url": settings.base_url, "api": settings.api, "key": key,
-        "from": settings.source("base_url"),
+        "model": settings.model, "base_url": settings.base_url,
+        "api": settings.api, "key": key, "from": settings.source("base_url"),
     }  # fmt: skip
     problem = unusable(settings)
     if online and settings.model:

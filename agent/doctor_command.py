@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
 
+from agent import log
 from agent.errors import DONE, FAILED
 from agent.flags import CODEX_FLAGS, add_codex_flags, add_model_flags, add_project_flags
 from agent.project import project_root
 from agent.streams import write_json
 from tools.definition import JsonObject
 from tools.engine.output import visible
+from tools.record import with_texts
 
 if TYPE_CHECKING:
     from agent.doctor import Diagnosis
@@ -38,13 +40,14 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     from agent.doctor import diagnose
 
     names = ("model", "base_url", "api", *CODEX_FLAGS)
-    found = diagnose(
+    diagnosis = diagnose(
         project_root(arguments.directory),
         arguments.version_text,
         {name: getattr(arguments, name) for name in names},
         trust=arguments.trust,
         online=arguments.online,
     )
+    found: Diagnosis = with_texts(diagnosis, log.shown)
     if arguments.format == "json":
         write_json(out, asdict(found))
     else:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent.redaction import Redactor, environment_secrets
+from agent.redaction import Redactor, environment_secrets, without_logins
 from tools import storage
 
 NAME = "opta.log"
@@ -65,6 +65,11 @@ def redactor() -> Redactor:
     It is the same one from the first time that something was learned.
     """
     return _handler.redacted()
+
+
+def shown(text: str) -> str:
+    """Return `text` as it may be shown: without secrets, and without logins in addresses."""
+    return redactor()(without_logins(text))
 
 
 def report(error: BaseException) -> str:

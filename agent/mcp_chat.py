@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent import log
-from agent.redaction import without_logins
 from tools.actions import McpAction
 from tools.definition import ToolError
 from tools.engine.output import one_line, visible
@@ -205,12 +204,12 @@ def _details(chat: Chat, connection: Connection) -> str:
 def describe(config: ServerConfig) -> list[str]:
     """Return lines that say what a server runs or where it is, without the values of secrets."""
     if config.url:
-        lines = [f"  url: {visible(_hidden(config.url))}"]
+        lines = [f"  url: {visible(log.shown(config.url))}"]
         if config.login.client_id:
             lines.append(f"  login: as {visible(config.login.client_id)}")
         names = ", ".join(map(visible, config.headers))
         return [*lines, f"  headers: {names}"] if names else lines
-    lines = [f"  command: {visible(_hidden(shlex.join(config.argv)))}"]
+    lines = [f"  command: {visible(log.shown(shlex.join(config.argv)))}"]
     if config.cwd:
         lines.append(f"  cwd: {visible(config.cwd)}")
     if config.sandbox:
@@ -218,10 +217,6 @@ def describe(config: ServerConfig) -> list[str]:
         lines.append(f"  sandbox: yes, {network} the network")
     names = ", ".join(map(visible, config.env))
     return [*lines, f"  env: {names}"] if names else lines
-
-
-def _hidden(text: str) -> str:
-    return log.redactor()(without_logins(text))
 
 
 def _accept(chat: Chat, name: str) -> str:

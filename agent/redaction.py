@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tools.engine.environment import PROVIDER_KEYS
 from tools.engine.masking import MaskedStream, Masker
-from tools.secret_values import SHORTEST, address_secrets, header_secrets
+from tools.secret_values import SHORTEST, address_secrets, header_secrets, named_secrets
 
 if TYPE_CHECKING:
     from agent.settings_values import Settings
@@ -91,9 +91,18 @@ class RedactedStream:
 
 
 def configured_secrets(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the secrets that opta itself was given: keys, headers, passwords in addresses."""
-    found = [settings.api_key, *header_secrets(settings.headers), *environment_secrets(environ)]
-    found += [*address_secrets(settings.base_url), environ.get(settings.teams.token_env, "")]
+    """Return the secrets that opta itself was given: keys, headers, passwords in addresses.
+
+    Those too that do not count, because another place says something else.
+    """
+    named = (settings.api_key_env, settings.teams.token_env)
+    found = [settings.api_key, *environment_secrets(environ)]
+    found += [environ.get(name, "") for name in named]
+    for layer in settings.layers:
+        said = {name: value.value for name, value in layer.values.items()}
+        found += [said.get("api_key", ""), *address_secrets(said.get("base_url", ""))]
+        found += header_secrets(said.get("headers", {}))
+        found += named_secrets(said.get("request", {}))
     stripped = dict.fromkeys(secret.strip() for secret in found)
     return tuple(secret for secret in stripped if len(secret) >= SHORTEST)
 

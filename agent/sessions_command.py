@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from agent import session
+from agent import log, session
+from agent.errors import UserError
 from agent.flags import add_command, add_subcommands
+from agent.redaction import Redactor
 from agent.session import SessionError
 from agent.session_export import as_json, as_markdown
 from agent.session_summary import SessionSummary, labels, local_time
@@ -185,12 +188,25 @@ def _named(args: argparse.Namespace) -> Path:
 def _write_session(args: argparse.Namespace, out: TextIO) -> int:
     path = _named(args)
     recording = session.load(path)
+    hidden = _redactor()
     if args.format == "json":
-        write_json(out, as_json(path, recording))
+        write_json(out, hidden.tree(as_json(path, recording)))
         return 0
     for part in as_markdown(path, recording, args.shown_lines):
-        out.write(f"{sanitize(part)}\n\n")
+        out.write(f"{hidden(sanitize(part))}\n\n")
     return 0
+
+
+def _redactor() -> Redactor:
+    """Return what hides the secrets that opta is given now: not all were known when it was said."""
+    from agent.configuration import mcp_configured, read_settings
+    from agent.project import project_root, trust_in
+
+    with suppress(UserError):
+        # Mistakes in the settings keep nobody from reading what was said.
+        trust = trust_in(project_root(None), given=False)
+        mcp_configured(trust, read_settings(trust.root, {}, trusted=trust.settings))
+    return log.redactor()
 
 
 def _summary_json(summary: SessionSummary) -> JsonObject:

@@ -264,7 +264,10 @@ def checked(key: Key, value: Any) -> Any:
     """
     if _fits(key, value):
         return tuple(value) if isinstance(value, list) else value
-    raise ValueError(f"{key.name} must be {key.allowed}, not {_named(value)}")
+    # What should be a mapping of headers may be one, with its key, that was not written as such.
+    is_text = isinstance(value, str) and key.kind in (Kind.MAPPING, Kind.TEXTS)
+    given = "a text" if is_text else _named(value)
+    raise ValueError(f"{key.name} must be {key.allowed}, not {given}")
 
 
 def from_environment(key: Key, text: str) -> Any:

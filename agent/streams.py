@@ -75,10 +75,9 @@ def tell(message: str) -> None:
     secrets that are known, and logins in addresses, are left out (R39).
     """
     from agent import log
-    from agent.redaction import without_logins
     from tools.engine.output import visible
 
-    text = visible(log.redactor()(without_logins(message)))
+    text = visible(log.shown(message))
     with suppress(OSError, ValueError):
         sys.stderr.write(f"opta: {text}\n")
         sys.stderr.flush()

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeVar, cast, dataclass_transform
 
@@ -36,6 +37,31 @@ def mutable(cls: _Class) -> _Class:
     made: Any = dataclass(eq=False, repr=False, slots=True)(cls)
     made.__repr__ = __repr__
     return cast(_Class, made)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a record, or other plain data, with `change` made to every text in it.
+
+    What holds no text that changes is the same object. Keys of mappings stay.
+    """
+    if type(value) is str:
+        return change(value)
+    if type(value) in (list, tuple):
+        items = [with_texts(item, change) for item in value]
+        return value if _same(items, value) else type(value)(items)
+    if isinstance(value, dict):
+        items = [with_texts(item, change) for item in value.values()]
+        return value if _same(items, value.values()) else dict(zip(value, items, strict=True))
+    if is_dataclass(value) and not isinstance(value, type):
+        before = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        after = {name: with_texts(inner, change) for name, inner in before.items()}
+        return value if _same(after.values(), before.values()) else replace(value, **after)
+    return value
+
+
+def _same(found: Iterable[Any], given: Iterable[Any]) -> bool:
+    pairs = zip(found, given, strict=True)
+    return all(new is old or (type(new) is str and new == old) for new, old in pairs)
 
 
 def _with_methods(cls: Any) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 SHORTEST = 8
@@ -43,6 +44,9 @@ _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.-]+(?:/[\w.@-]+)*/?|[A-Za-z]:\\.*")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RUN = re.compile(rf"[A-Za-z0-9]{{{OPAQUE},}}")
 _BETWEEN = re.compile(r"[\s/?&=;:,@|#\"'{}()<>]+")
+_ASSIGNMENT = re.compile(
+    r"""([\w-]+)["']?\s*[:=]\s*["']?(?:(?:Bearer|Basic|Token)\s+)?([^\s"'&;|]+)""", re.IGNORECASE
+)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 
 
@@ -95,6 +99,11 @@ def address_secrets(url: str) -> list[str]:
     return [*filter(None, (unquote(text) for text in found[:1])), *filter(None, found)]
 
 
+def named_secrets(values: Mapping[str, Any]) -> list[str]:
+    """Return the secrets among the values of a mapping, and of mappings in it."""
+    return list(_unique(_of_mapping(values)))
+
+
 def used_variables(texts: Iterable[str], environ: Mapping[str, str]) -> list[str]:
     """Return the values of secret variables that stand in texts: what `${NAME}` became."""
     texts = list(texts)
@@ -134,6 +143,25 @@ def _of_arguments(arguments: Sequence[str]) -> Iterator[str]:
             yield from _of_headers({name: value})
         yield from _of_text(argument)
         before = argument
+        words = argument.split()
+        if len(words) > 1:
+            # A line for a shell, or a command that was written as one word.
+            yield from _assigned(argument)
+            yield from _of_arguments([word.strip("\"'") for word in words])
+
+
+def _of_mapping(values: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _of_mapping(value)
+        elif isinstance(value, str) and _is_secret(name, value):
+            yield value
+
+
+def _assigned(line: str) -> Iterator[str]:
+    for name, value in _ASSIGNMENT.findall(line):
+        if _is_secret(name, value):
+            yield value
 
 
 def _of_text(text: str) -> Iterator[str]:
@@ -161,8 +189,11 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _unique(values: Iterable[str]) -> Iterator[str]:
-    """Yield each value once that is worth it."""
-    yield from (value for value in dict.fromkeys(values) if is_worth_masking(value))
+    """Yield each value once that is worth it; of one with lines (a key) each line as well."""
+    for value in dict.fromkeys(values):
+        if is_worth_masking(value):
+            yield value
+            yield from filter(looks_generated, value.splitlines()[:-1] and value.split())
 
 
 def _both(text: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": TEXT,
 KINDS = (
     "ok", "hang", "garbage", "die", "dies-in-call", "flood", "long-line", "bad-schema", "many",
     "odd-names", "slow", "changes", "elicits", "stubborn", "lies", "noisy", "sticky", "tells",
+    "says",
 )  # fmt: skip
 
 
@@ -171,6 +172,7 @@ TOOLS = {
     "changes": [tool("echo", "Say it again.", TEXT), tool("change")],
     "elicits": [tool("ask")],
     "tells": [tool("tell")],
+    "says": [tool("tell", f"It is {os.environ.get('SAYS_TOKEN')} that lets you in.")],
     "lies": [tool("temperature", outputSchema={
         "type": "object", "properties": {"celsius": {"type": "number"}}})],
 }  # fmt: skip

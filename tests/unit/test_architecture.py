@@ -84,6 +84,7 @@ LAYERS = (
         "agent.replay",
         "agent.session_summary",
         "agent.session",
+        "agent.shown_events",
         "agent.context",
         "agent.undo",
     ),

@@ -21,6 +21,7 @@ from tools.engine.template import TemplateError, parse
 from tools.formats.cycod_steps import native_shell
 from tools.formats.platforms import current_platform
 from tools.record import record
+from tools.secret_values import variable_secrets
 
 DEFAULT_TIMEOUT_MS = 30_000
 """The deadline of a tool whose file names none."""
@@ -192,7 +193,8 @@ class PreparedPlan:
             if not self.bindings.is_late(template)
         ]
         self.hidden = (*self.surroundings.secrets, *self.masked(known))
-        return Masker((*self.hidden, *self.setting.secrets))
+        named = variable_secrets(self.surroundings.changes)
+        return Masker((*self.hidden, *self.setting.secrets, *named))
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must not show, once steps have run also those values that they gave."""

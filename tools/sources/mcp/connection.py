@@ -18,7 +18,7 @@ from tools.engine.masking import Masker
 from tools.engine.output import clipped, visible
 from tools.engine.process import ProcessStartError
 from tools.engine.service import Service
-from tools.record import record
+from tools.record import record, with_texts
 from tools.sources.mcp import sdk
 from tools.sources.mcp.authorization import lacks_scopes, refusal
 from tools.sources.mcp.catalog import Catalog
@@ -82,6 +82,11 @@ class Host:
     def said(self, text: str) -> str:
         """Return words of a server, or about it, as one line without secrets (R39)."""
         return short(self.masker.text(text))
+
+    async def catalog(self, client: Any, config: ServerConfig) -> Catalog:
+        """Return what a server offers, without secrets in its words."""
+        found: Catalog = with_texts(await sdk.catalog(client, config), self.masker.text)
+        return found
 
 
 class _Refusals:
@@ -277,7 +282,7 @@ class Connection:
                 root_uri=self._host.root_uri,
             )
             client = await sdk.open_client(stack, transport, callbacks)
-            self.catalog = await sdk.catalog(client, config)
+            self.catalog = await self._host.catalog(client, config)
         return client
 
     async def _again(self, reason: str, lasted_s: float) -> bool:
@@ -349,7 +354,7 @@ class Connection:
             return
         try:
             async with asyncio.timeout(self.config.start_ms / 1000):
-                self.catalog = await sdk.catalog(client, self.config)
+                self.catalog = await self._host.catalog(client, self.config)
         except Exception as error:
             reason = self._host.said(sdk.reason(sdk.innermost(error)))
             self._host.tell(

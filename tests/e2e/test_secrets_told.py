@@ -1,0 +1,141 @@
+"""Secrets in configuration that is wrong, old or unusual, and on the screen, stay unsaid (R39)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_chat import chat, enter, leave
+from tests.e2e.test_mcp_secrets import kept
+from tests.support.cli import opta
+from tests.support.mcp_session import entry
+from tests.support.model_server import ModelServer, call, say
+from tests.support.terminal import needs_tmux
+
+KEY = "canary-1/of+the=key"
+
+
+def configure(text: str | dict[str, object]) -> Path:
+    directory = Path(os.environ["XDG_CONFIG_HOME"]) / "opta"
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "config.yml"
+    file.write_text(text if isinstance(text, str) else json.dumps(text))
+    return directory
+
+
+def assert_nowhere(*printed: str, secret: str = "canary") -> None:
+    files = kept()
+    for path, data in files.items():
+        assert secret.encode() not in data, path
+    for text in printed:
+        assert secret not in text, text
+
+
+WRONG = {
+    "headers": 'headers: "Authorization: Bearer canary-12345"',
+    "address": "base_url: http://user:canary-12345@127.0.0.1:9",
+    "port": "base_url: http://user:canary-12345@127.0.0.1:999999",
+    "one word": 'mcpServers: {web: {command: "nosuch --token canary-12345"}}',
+    "shell": 'mcpServers: {web: {command: sh, args: [-c, "TOKEN=canary-1; echo $TOKEN >&2"]}}',
+    "words": 'mcpServers: {web: {command: sh, args: [-c, "echo Authorization: Bearer canary-1"]}}',
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_r39_what_is_wrong_is_told_without_the_secret(text):
+    configure(text)
+    done = [
+        opta(*words) for words in (
+            ("doctor",), ("doctor", "--format", "json"), ("config",), ("mcp", "list"),
+            ("mcp", "get", "web", "--check"), ("mcp", "logs", "web"), ("-p", "go", "--model", "m"),
+        )
+    ]  # fmt: skip
+    assert_nowhere(*(one.stdout for one in done), *(one.stderr for one in done))
+
+
+def test_r39_a_hook_that_fails_with_its_arguments_is_told_without_the_secret():
+    script = 'echo "cannot reach it with $0 $2" >&2; exit 9'
+    configure({"tool_hook_command": ["sh", "-c", script, "-H", "Authorization: Bearer canary-1"]})
+    with ModelServer([call("run_command", command="echo one"), say("done")]) as server:
+        done = opta("-p", "go", server=server)
+    assert "cannot reach it with" in done.stderr
+    assert_nowhere(done.stdout, done.stderr)
+
+
+def test_r39_what_a_tool_sets_for_its_program_is_masked_by_its_name():
+    tool = {
+        "name": "show", "description": "d", "bash": "env; echo ended",
+        "environment": {"variables": {"ACME_TOKEN": "canary-1", "MODE": "debugging"}},
+    }  # fmt: skip
+    tools = configure("") / "tools"
+    tools.mkdir()
+    (tools / "show.yml").write_text(json.dumps(tool))
+    with ModelServer([call("show"), say("done")]) as server:
+        done = opta("-p", "go", "--allow", "show", server=server)
+        told = json.dumps(server.sent_messages)
+    assert "MODE=debugging" in told
+    assert "ACME_TOKEN=****" in told
+    assert_nowhere(done.stdout, done.stderr, told)
+
+
+def test_r39_keys_among_further_keys_of_requests_are_known():
+    configure({"request": {"provider": {"api_key": "canary-1", "order": "canonical"}}})
+    with ModelServer([call("run_command", command="echo canary-1 canonical"), say("ok")]) as server:
+        done = opta("-p", "go", "--allow", "run_command", server=server)
+        (told,) = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert told.startswith("[redacted] canonical")
+    assert_nowhere(done.stdout, done.stderr)
+
+
+def test_r39_a_session_from_before_the_secret_was_known_is_shown_without_it():
+    with ModelServer([say("It is canary-1.")]) as server:
+        assert "canary-1" in opta("-p", "what is canary-1?", server=server).stdout
+    configure(
+        {"mcpServers": {"a": {"url": "http://127.0.0.1:9", "headers": {"token": "canary-1"}}}}
+    )
+    for words in (("show",), ("export",), ("export", "--format", "json")):
+        shown = opta("sessions", *words).stdout
+        assert "what is [redacted]?" in shown
+        assert "canary" not in shown
+    configure("a mistake")
+    assert "It is canary-1." in opta("sessions", "show").stdout
+
+
+def test_r39_what_a_server_says_of_its_tools_is_noted_and_sent_without_secrets():
+    configure({"mcpServers": {"says": entry("says", env={"SAYS_TOKEN": "canary-1"})}})
+    with ModelServer([say("done")]) as server:
+        done = opta("-p", "go", server=server)
+        sent = server.requests[-1].body.decode()
+    assert "It is [redacted] that lets you in." in sent
+    listed = opta("tools", "info", "mcp_says_tell")
+    assert "It is [redacted]" in listed.stdout
+    assert_nowhere(done.stdout, done.stderr, sent, listed.stdout)
+
+
+@needs_tmux
+def test_r39_the_screen_shows_no_secret_that_the_model_says():
+    configure(f"api_key: {KEY}\npermissions: {{allow: [run_command]}}\n")
+    Path("notes.txt").write_text(f"the key is {KEY}\n")
+    replies = [
+        call("read_file", path="notes.txt"),
+        call("run_command", command=f"echo {KEY}").but(reasoning=f"I use {KEY}"),
+        say(f"I found {KEY} there, in pieces.", piece=3),
+        say(f"**{KEY}**"),
+    ]
+    with ModelServer(replies) as server, chat(server) as terminal:
+        enter(terminal, "look")
+        terminal.wait("in pieces")
+        enter(terminal, "again")
+        terminal.wait(lambda screen: screen.count("[redacted]") >= 3)
+        terminal.send("C-o")
+        assert f"the key is {KEY}" in json.dumps(server.sent_messages), "it must stay editable"
+        leave(terminal)
+        shown = terminal.output().decode()
+    assert "I found [redacted] there, in pieces." in shown.replace("\r\n", " ")
+    for secret in (KEY, "canary-1"):
+        assert secret not in shown
+    Path("notes.txt").unlink()
+    assert_nowhere()
