@@ -48,6 +48,8 @@ class LoginStream:
     def feed(self, data: bytes) -> bytes:
         """Return what may be shown of all that came so far."""
         data = self._held + data
+        if not data:
+            return data
         sure = min(_address_begins(data), _header_begins(data))
         self._held = data[sure:]
         return without_logins(data[:sure], self._mask)
