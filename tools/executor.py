@@ -229,7 +229,9 @@ class ToolExecutor:
         programs = self._hooks.programs
         if programs is not None:
             await programs.before(ready.resolved, emit)
+        started = time.monotonic()
         result = await self._run(ready, emit)
+        result = replace(result, duration_ms=round((time.monotonic() - started) * 1000))
         if programs is not None:
             await programs.after(ready.resolved, result, emit)
         return result
@@ -451,8 +453,7 @@ class CallBatch:
             await self._run_now(position, ready)
 
     async def _run_now(self, position: int, ready: _Ready) -> None:
-        started = time.monotonic()
-        self._started[position] = started
+        self._started[position] = time.monotonic()
         kept = self._output[position] = Excerpt()
 
         def emit(event: CallEvent) -> None:
@@ -460,9 +461,7 @@ class CallBatch:
                 kept.add(event.text)
             self._emit(event)
 
-        result = await self._executor.run(ready, emit)
-        elapsed_ms = round((time.monotonic() - started) * 1000)
-        self._finish(position, replace(result, duration_ms=elapsed_ms))
+        self._finish(position, await self._executor.run(ready, emit))
 
     def _finish(self, position: int, result: ToolResult) -> None:
         call = self._calls[position]

@@ -66,7 +66,7 @@ def test_the_hooks_of_codex_are_told_of_each_call_and_of_the_end_of_the_turn(rec
     home(".codex/config.toml").write_text(
         f"tool_hook_command = {recorder.words()}\nstop_hook_command = {recorder.words('stop')}\n"
     )
-    script = [call("run_command", command="echo hi; exit 3"), say("All done.")]
+    script = [call("run_command", command="echo hi; sleep 0.2; exit 3"), say("All done.")]
     env = {**os.environ, "OPENAI_API_KEY": "sk-secret", "OPTA_TEST_TOKEN": "t"}
     with ModelServer(script) as server:
         done = opta("-p", "go", SKIP, "--output-format", "json", server=server, env=env)
@@ -79,17 +79,20 @@ def test_the_hooks_of_codex_are_told_of_each_call_and_of_the_end_of_the_turn(rec
     assert [t["told"]["phase"] for t in (before, after)] == ["before_execution", "after_execution"]
     for told in (before["told"], after["told"]):
         assert told["tool_name"] == "run_command"
-        assert told["call_id"] == "call_0_run_command"
-        assert told["arguments"] == {"command": "echo hi; exit 3"}
+        assert (told["call_id"], told["source"]) == ("call_0_run_command", "built-in")
+        assert told["arguments"] == {"command": "echo hi; sleep 0.2; exit 3"}
         assert (told["session_id"], told["cwd"]) == (session, str(Path.cwd()))
     assert "outcome" not in before["told"]
     outcome = after["told"]["outcome"]
     assert (outcome["status"], outcome["success"], outcome["exit_code"]) == ("error", False, 3)
     assert outcome["text"].startswith("hi")
+    assert 200 <= outcome["duration_ms"] < 10_000
     stop, _ = recorder.told("stop")
     assert stop["told"]["phase"] == "stop"
     assert (stop["told"]["end"], stop["told"]["text"]) == ("done", "All done.")
     assert (stop["told"]["requests"], stop["told"]["input_tokens"]) == (2, 20)
+    assert (stop["told"]["output_tokens"], stop["told"]["model"]) == (10, "test-model")
+    assert (stop["told"]["session_id"], stop["told"]["cwd"]) == (session, str(Path.cwd()))
     for record in (before, stop):
         assert not {"OPENAI_API_KEY", "OPTA_TEST_TOKEN"} & set(record["env"])
         assert record["cwd"] == str(home(".codex"))
