@@ -223,7 +223,7 @@ def test_the_four_tools_are_offered_as_documented_from_the_first_request_on():
         assert tools[name]["parameters"]["properties"] == {}
 
 
-HOSTILE = "quotes \" ' ` and\nlines $(touch pwned) -n \\ \u2028 ${x}"
+HOSTILE = " -e quotes \" ' ` and\nlines $(touch pwned) -n \\ \u2028 ${x} \n"
 
 
 @pytest.mark.row("D7", "D8", "D9", "D11", "D12", "D13", "D14", "D15", "D17", "D26")
@@ -262,7 +262,7 @@ def test_what_the_tools_answer_and_what_they_store():
     assert "There is no task 'zzzzzzzz'" in told[8]
     assert blocked in told[8]
     assert told[9] == f"Task {id_} marked as completed"
-    assert told[10].startswith(f"BLOCKED\n- [{blocked}] waits\n\nCOMPLETED\n- [{id_}] quotes")
+    assert told[10].startswith(f"BLOCKED\n- [{blocked}] waits\n\nCOMPLETED\n- [{id_}]  -e quotes")
     assert told[11] == "Session terminated"
     assert not Path("pwned").exists()
     stored = tasks(*frames())
@@ -577,12 +577,13 @@ def test_the_file_for_opencode_is_written_anew_for_every_iteration():
         seen.append(Path(".opencode/tool/ralph.ts").read_text())
         return say("a")
 
-    with ModelServer([look, look]) as server:
+    with ModelServer([look, look, say("b")]) as server:
         first = started(server, "--max-iterations", "1", "--opencode", "--store", "st/../store")
         first.communicate(timeout=60)
         Path(".opencode/tool/ralph.ts").write_text("something else")
         second = started(server, "--max-iterations", "1", "--opencode", "--store", "store")
         second.communicate(timeout=60)
+        loop("--max-iterations", "1", server=server)
     store = json.dumps(str(Path("store").absolute()))
     for number, (text, process) in enumerate(zip(seen, (first, second), strict=True), start=1):
         assert f"const STORE_PATH = {store}\n" in text
@@ -599,6 +600,7 @@ def test_the_file_for_opencode_is_written_anew_for_every_iteration():
     untracked = subprocess.run(
         ["git", "status", "--porcelain", "-uall"], capture_output=True, text=True, check=True
     ).stdout
+    assert Path(".opta/sessions/SPEC/log.jsonl").exists()
     assert "ralph.ts" not in untracked
     assert ".opta" not in untracked
 
