@@ -14,6 +14,7 @@ import pytest
 from agent.ui.menu import GRACE_S
 from tests.support.cli import OPTA, connected, opta
 from tests.support.mcp_session import entry
+from tests.support.mcp_web import running, visited  # noqa: F401 - a fixture
 from tests.support.model_server import ModelServer, answer, call, say, scripted_call
 from tests.support.soon import SOON_S, until
 from tests.support.terminal import Terminal, needs_tmux
@@ -334,6 +335,28 @@ def test_changed_tools_are_shown_and_used_once_accepted():
         enter(terminal, "more")
         terminal.wait("third", SOON_S)
         assert "mcp_changes_echo" in offered(server)
+
+
+@needs_tmux
+def test_a_chat_says_which_scopes_a_call_takes_and_uses_the_login_that_has_them(visited):  # noqa: F811
+    script = [call("mcp_web_keep", text="this"), say("It wants more."),
+              call("mcp_web_keep", text="that"), say("It is kept.")]  # fmt: skip
+    with running("login", "scopes") as url:
+        configure(web={"type": "http", "url": url})
+        with ModelServer(script) as server, chat(server, "--allow", "mcp:web/*") as terminal:
+            wanted = terminal.wait("MCP server web needs a login", SOON_S)
+            assert "opta mcp login web" in wanted
+            assert opta("mcp", "login", "web").returncode == 0
+            enter(terminal, "keep this")
+            terminal.wait("It wants more.", SOON_S)
+            screen = " ".join(terminal.screen().split())
+            assert "MCP server web refused a call: it wants more scopes: write; to allow" in screen
+            login = opta("mcp", "login", "web")
+            assert "with the scopes read write:" in login.stdout, login.stderr
+            enter(terminal, "keep that")
+            terminal.wait("It is kept.", SOON_S)
+            assert "kept that" in results(server)[-1]
+    assert len(visited.read_text().splitlines()) == 2
 
 
 @needs_tmux

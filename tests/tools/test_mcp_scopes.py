@@ -176,6 +176,24 @@ async def test_a_token_that_the_server_ends_early_is_renewed_in_the_middle_of_a_
             assert await s.text("mcp_web_renewals") == "1"
 
 
+async def test_a_chat_goes_on_with_a_login_that_the_person_made_meanwhile(tmp_path):
+    with running("login") as url:
+        async with session(tmp_path, at(url)) as s:
+            needed = "MCP server web needs a login: log in with: opta mcp login web"
+            assert s.told == [needed]
+            await s.servers.ready(None, s.told.append)
+            assert s.told == [needed]
+            await logged_in(at(url))
+            await s.servers.ready(None, s.told.append)
+            assert s.told[1] == "MCP server web: you logged in; opta connects again"
+            assert await s.text("mcp_web_add", a=1, b=2) == "3"
+            await s.call("mcp_web_log_out")
+            assert "needs a login" in (await s.call("mcp_web_add", {"a": 1, "b": 2})).text
+            for _ in range(3):
+                await s.servers.ready(None, s.told.append)
+            assert s.told[2:] == [needed]
+
+
 async def test_calls_with_a_login_do_not_wait_for_each_other(tmp_path):
     with running("login", "json") as url:
         await logged_in(at(url))

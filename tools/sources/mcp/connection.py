@@ -25,6 +25,7 @@ from tools.sources.mcp.catalog import Catalog
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.content import ServerResult, mismatch, resources_text
 from tools.sources.mcp.log import ServerLog
+from tools.sources.mcp.login_store import LoginWatch
 from tools.sources.mcp.pending import CallTimeout, Pending
 from tools.sources.mcp.renewal import LoginNeeded
 from tools.sources.mcp.stdio import StdioTransport
@@ -60,6 +61,11 @@ class State(StrEnum):
     def is_starting(self) -> bool:
         """True until it is known for the first time whether the server can be used."""
         return self is State.STARTING
+
+    @property
+    def needs_login(self) -> bool:
+        """True where the person has to log in first."""
+        return self is State.LOGIN
 
 
 @record
@@ -116,6 +122,7 @@ class Connection:
         self.state = State.STARTING if config.enabled else State.OFF
         self.error = ""
         self.catalog = Catalog()
+        self.login = LoginWatch(config)
         self.calls = 0
         self.waited_for = False
         self._host = host
@@ -249,6 +256,8 @@ class Connection:
         except Exception as error:
             reason, state = self._explain(error)
             never_worked = not was_ready and not self._crashes
+            if state is State.LOGIN:
+                await self.login.note_refusal()
             if never_worked or state is State.LOGIN:
                 # It is configured wrongly, or a person is needed: trying again would not help.
                 self._fail(state, reason)

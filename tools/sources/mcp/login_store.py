@@ -168,6 +168,28 @@ class LoginStore:
         return kept | {key: value for key, value in values.items() if value}
 
 
+class LoginWatch:
+    """Tells whether the person logged in since a server refused what login there was."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._refused = ""
+
+    async def note_refusal(self) -> None:
+        """Remember that the login as it is now does not do."""
+        self._refused = await self._token()
+
+    async def is_new(self) -> bool:
+        """Tell whether there is another login now."""
+        return await self._token() not in ("", self._refused)
+
+    async def _token(self) -> str:
+        # What cannot be read is told by who needs it.
+        with suppress(storage.StorageError):
+            return (await LoginStore(self._config).load()).token
+        return ""
+
+
 def registered_by_hand(settings: LoginSettings, server: Any) -> Any:
     """Return what somebody registered opta as, or None; its secret is kept nowhere.
 

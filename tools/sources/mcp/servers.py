@@ -8,7 +8,7 @@ hear of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import field, replace
 from functools import cached_property
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tools.formats.problems import ToolProblem
     from tools.sources.mcp import sdk
     from tools.sources.mcp.accepted import Review, ToolReviews
+    from tools.sources.mcp.catalog import Catalog
     from tools.sources.mcp.config import ServerConfig
     from tools.sources.mcp.connection import Connection
     from tools.sources.mcp.files import Configured
@@ -75,6 +76,30 @@ class Surroundings:
     masker: Masker = field(default_factory=Masker)
 
 
+class _Oddities:
+    """Tools that cannot be used, and words that hold what nobody sees: the person hears once."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, ...]] = {}
+
+    def news(self, name: str, catalog: Catalog) -> Iterator[str]:
+        """Yield the lines about a server that are new."""
+        odd = (*catalog.refused, *catalog.hidden)
+        if not odd or self._told.get(name) == odd:
+            return
+        self._told[name] = odd
+        if catalog.refused:
+            more = len(catalog.refused) - 1
+            rest = f" (and {more} more: /mcp {name})" if more else ""
+            yield f"MCP server {name}: not used: {catalog.refused[0]}{rest}"
+        if catalog.hidden:
+            tools = visible(", ".join(catalog.hidden))
+            yield (
+                f"MCP server {name}: invisible characters in its words about {tools} are shown as "
+                "escapes"
+            )
+
+
 class McpServers:
     """See the module.
 
@@ -92,7 +117,7 @@ class McpServers:
         self._configured = configured
         self._surroundings = surroundings
         self._http = http
-        self._told_odd: dict[str, tuple[str, ...]] = {}
+        self._oddities = _Oddities()
         self._told_problems: tuple[ToolProblem, ...] = ()
         self._definitions: list[ToolDefinition] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -135,8 +160,10 @@ class McpServers:
 
         Where there is a limit, a server is waited for once and later messages go on without it.
         Each has a deadline of its own for its start. `tell` hears which ones are waited for, if
-        that takes a moment, and which are not waited for any longer.
+        that takes a moment, and which are not waited for any longer. Those that needed a login, and
+        have one now, are connected again first.
         """
+        await self._connect_those_logged_in(tell)
         starting = [c for c in self._starting() if wait_s is None or not c.waited_for]
         if not starting:
             return
@@ -204,6 +231,12 @@ class McpServers:
         connection.start()
         self._note_change()
 
+    async def _connect_those_logged_in(self, tell: Callable[[str], None]) -> None:
+        for name, connection in list(self.connections.items()):
+            if connection.state.needs_login and await connection.login.is_new():
+                tell(f"MCP server {name}: you logged in; opta connects again")
+                await self.restart(name)
+
     def _drop(self, name: str) -> None:
         connection = self.connections.pop(name)
         self._reviews.forget(name)
@@ -230,31 +263,14 @@ class McpServers:
             if connection.state is not State.READY:
                 continue
             config, catalog = connection.config, connection.catalog
-            self._tell_oddities(connection)
+            for line in self._oddities.news(config.name, catalog):
+                self.tell(line)
             review = self._reviews.look_at(config, catalog.tools)
             offers.append(Offer(config, catalog, review.changed))
             with suppress(StorageError):
                 # It is a convenience; that nothing can be stored is said of what matters.
                 remember(config, catalog)
         return all_definitions(offers)
-
-    def _tell_oddities(self, connection: Connection) -> None:
-        """Tell once of tools that cannot be used, and of words that hold what nobody sees."""
-        name, catalog = connection.config.name, connection.catalog
-        odd = (*catalog.refused, *catalog.hidden)
-        if not odd or self._told_odd.get(name) == odd:
-            return
-        self._told_odd[name] = odd
-        if catalog.refused:
-            more = len(catalog.refused) - 1
-            rest = f" (and {more} more: /mcp {name})" if more else ""
-            self.tell(f"MCP server {name}: not used: {catalog.refused[0]}{rest}")
-        if catalog.hidden:
-            tools = visible(", ".join(catalog.hidden))
-            self.tell(
-                f"MCP server {name}: invisible characters in its words about {tools} are shown as "
-                "escapes"
-            )
 
     def _start_program(self, config: ServerConfig, log: ServerLog) -> Service:
         """Start the program of a server, which the person configured or trusted. Raises
