@@ -157,6 +157,7 @@ def _sync(arguments: argparse.Namespace, team: TeamTools, out: TextIO) -> int:
         finally:
             await settle()
 
+    before = {tool.name for tool in team.state().in_use}
     try:
         changed = asyncio.run(sync())
     except TeamError as error:
@@ -165,6 +166,9 @@ def _sync(arguments: argparse.Namespace, team: TeamTools, out: TextIO) -> int:
         raise UserError(f"{heading(team)}: {visible(str(error))}{kept}.") from None
     _, problems = team.load()
     out.write(f"{visible(heading(team))}: {'something new' if changed else 'nothing new'}\n")
+    gone = sorted(before - {tool.name for tool in team.state().in_use})
+    if gone:
+        out.write(f"no longer shared, and no longer in use: {visible(', '.join(gone))}\n")
     for problem in problems:
         out.write(f"{problem}\n")
     return 0

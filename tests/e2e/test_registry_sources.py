@@ -304,13 +304,20 @@ def test_a_schema_reaches_the_model_with_its_descriptions_and_only_required_argu
         ("own", {"autoAccept": True}, ("--config", "permissions.default=deny"), False),
         ("project", {"autoAccept": True}, (), False),
         ("project", {"autoAccept": True}, ("--trust",), False),
+        ("machine", {"autoAccept": True}, (), True),
+        ("team", {"autoAccept": True}, (), False),
     ],
 )
 def test_a_tool_file_saves_the_question_only_where_it_is_the_persons_own(
     place, permissions, flags, runs
 ):
-    directory = config_dir() / "tools" if place == "own" else Path(".mimir/tools")
-    write(directory / "t.yml", code_tool("t", permissions=permissions))
+    places = {"own": config_dir() / "tools", "machine": global_dir() / "tools",
+              "project": Path(".mimir/tools"), "team": Path("../shared")}  # fmt: skip
+    write(places[place] / "t.yml", code_tool("t", permissions=permissions))
+    if place == "team":
+        configure_team(directory=str(places[place].resolve()))
+        opta("team", "sync")
+        opta("team", "accept", "--yes")
     with ModelServer([answer(calls=[scripted_call("t")]), say("done")]) as server:
         opta("-p", "go", *flags, server=server)
         (result,) = results_of(server)

@@ -210,6 +210,22 @@ def doctor():
     return json.loads(opta("doctor", "--format", "json").stdout)
 
 
+def test_what_the_team_takes_back_is_gone_at_once_and_told(shared):
+    write_tools(shared, more="echo more")
+    configure_team(directory=str(shared))
+    team("sync")
+    team("accept", "--yes")
+    (shared / "scan.json").unlink()
+    first, gone = team("sync").stdout.splitlines()
+    assert first.endswith("something new")
+    assert gone == "no longer shared, and no longer in use: scan"
+    with ModelServer([say("done")]) as server:
+        ask(server)
+        assert "more" in offered(server)
+        assert "scan" not in offered(server)
+    assert team("sync").stdout.endswith("nothing new\n")
+
+
 def test_a_misspelt_setting_is_told_with_its_place():
     configure_team(directory="/srv/tools", feature={"sharedTools": True})
     assert "config.yml" in (told := team("status").stderr)
