@@ -42,7 +42,7 @@ from tools.engine.jobs import Jobs
 from tools.events import CallDecided, CallFinished
 from tools.executor import ToolExecutor
 from tools.hooks import HookRunner
-from tools.record import record
+from tools.record import record, with_texts
 from tools.sources.mcp.servers import McpServers
 
 if TYPE_CHECKING:
@@ -205,10 +205,11 @@ class Chat:
             return [UserMessage(one, *await take(one), at=time.time()) for one in waiting()]
 
         now = time.time()
-        self.files.begin(self.session.id, text, now)
+        redact = log.redactor()
+        self.files.begin(self.session.id, redact(text), now)
         self.in_turn = True
         try:
-            self.last_outcome = await run_turn(
+            outcome = await run_turn(
                 UserMessage(text, context, images, now),
                 model=model,
                 executor=self.executor,
@@ -217,6 +218,7 @@ class Chat:
                 emit=self.emit,
                 context=TurnContext(self.context.standing, added),
             )
+            self.last_outcome = with_texts(outcome, redact)
         finally:
             self.in_turn = False
             self.files.end()

@@ -18,6 +18,7 @@ from agent.app import Options, build_chat
 from agent.batch import tell_trust
 from agent.chat import Chat, start_sources
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
+from agent.log import redactor
 from agent.project import project_root, trust_in
 from agent.signals import cancel_on_signals
 from agent.spec_loop import MAX_ITERATIONS, Budget, LoopEnd, Run, Spec, SpecLoop, torn_iteration
@@ -87,6 +88,7 @@ async def _loop(
         Options.of(arguments),
         session_tools=tools.builtins(),
     )
+    log.hide = redactor()
     budget = _budget(arguments, chat)
     kind = JsonLoopView if arguments.output_format == "json" else TerminalLoopView
     view = kind(out, sys.stderr, budget.iterations)

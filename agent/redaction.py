@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tools.engine.environment import PROVIDER_KEYS
+from tools.engine.environment import is_secret
 from tools.engine.masking import MaskedStream, Masker
 from tools.secret_values import SHORTEST, address_secrets, header_secrets, named_secrets
 
@@ -108,8 +108,8 @@ def configured_secrets(settings: Settings, environ: Mapping[str, str]) -> tuple[
 
 
 def environment_secrets(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the keys of model providers, and the passwords of proxies, in an environment."""
-    found = [environ[name] for name in sorted(PROVIDER_KEYS) if environ.get(name)]
+    """Return keys of model providers, opta's own, and passwords of proxies in an environment."""
+    found = [environ[name] for name in sorted(environ) if is_secret(name)]
     for name in _PROXIES:
         for spelling in (name, name.upper()):
             found += address_secrets(environ.get(spelling, ""))

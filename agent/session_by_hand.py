@@ -11,6 +11,7 @@ from typing import TextIO
 
 from agent.configuration import read_settings
 from agent.errors import DONE, FAILED, USAGE, UserError
+from agent.log import redactor
 from agent.project import project_root, trust_in
 from agent.spec_loop import next_iteration
 from tools.builtin.kit import Services
@@ -58,6 +59,7 @@ def run(words: Sequence[str], stdin: TextIO, out: TextIO) -> int:
     try:
         tools = SessionTools(log, _context(parsed, log))
         executor = _executor(tools, root)
+        log.hide = redactor()
         call = ToolCall("by-hand", name, arguments)
         result = asyncio.run(executor.run_as_person(call, lambda event: None))
     finally:

@@ -12,7 +12,7 @@ from tests.e2e.test_chat import chat, enter, leave
 from tests.e2e.test_mcp_secrets import kept
 from tests.support.cli import opta
 from tests.support.mcp_session import entry
-from tests.support.model_server import ModelServer, call, say
+from tests.support.model_server import ModelServer, call, error, say
 from tests.support.terminal import needs_tmux
 
 KEY = "canary-1/of+the=key"
@@ -139,3 +139,40 @@ def test_r39_the_screen_shows_no_secret_that_the_model_says():
         assert secret not in shown
     Path("notes.txt").unlink()
     assert_nowhere()
+
+
+def test_r39_undo_keeps_no_secret_of_what_the_person_said():
+    configure({"api_key": KEY})
+    with ModelServer([call("write_file", path="a.txt", content="x"), say("done")]) as server:
+        done = opta("-p", f"go with {KEY}", "--allow", "write_file(**)", server=server)
+    assert done.returncode == 0, done.stderr
+    (database,) = (kept_path for kept_path in kept() if kept_path.suffix == ".sqlite")
+    assert b"go with [redacted]" in database.read_bytes()
+    assert_nowhere(done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_r39_a_loop_and_its_record_in_the_project_hold_no_secret(form):
+    configure({"api_key": KEY})
+    Path("SPEC.md").write_text("Do it.\n")
+    turns = [call("task_add", content=f"use {KEY}"), say(f"I used {KEY}"), error(400, f"no: {KEY}")]
+    with ModelServer(turns) as server:
+        done = opta("loop", "SPEC.md", "--max-iterations", "2", "--output-format", form,
+                    server=server)  # fmt: skip
+    assert "no: [redacted]" in done.stdout + done.stderr
+    by_hand = opta("tool", "run", "task_add", "--param", f"content={KEY}")
+    log = opta("loop", "log", "SPEC")
+    assert "use [redacted]" in log.stdout
+    assert by_hand.returncode == 0, by_hand.stderr
+    assert_nowhere(done.stdout, done.stderr, log.stdout, by_hand.stdout, by_hand.stderr)
+
+
+def test_r39_tokens_that_opta_has_by_names_of_its_own_are_known(monkeypatch):
+    monkeypatch.setenv("OPTA_MCP_TOKEN", "canary-of-the-token")
+    with ModelServer(
+        [call("run_command", command="echo canary-of-the-token"), say("ok")]
+    ) as server:
+        done = opta("-p", "go", "--allow", "run_command", server=server)
+        (told,) = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    assert told.startswith("[redacted]")
+    assert_nowhere(done.stdout, done.stderr)

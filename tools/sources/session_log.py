@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 from tools import storage
 from tools.definition import JsonObject
-from tools.record import record
+from tools.record import record, with_texts
 
 LOG_FILE = "log.jsonl"
 MIN_PREFIX = 8
@@ -88,7 +88,10 @@ class _State:
 
 
 class SessionLog:
-    """The log of one session. What others append shows after `refresh`."""
+    """The log of one session. What others append shows after `refresh`.
+
+    `hide` takes secrets out of what is recorded (R39): the log may lie in the project.
+    """
 
     def __init__(
         self, store: Path, name: str, *, create: bool = True, below: Path | None = None
@@ -112,6 +115,7 @@ class SessionLog:
         except storage.StorageError as error:
             raise SessionLogError(str(error)) from error
         self._state = _State()
+        self.hide: Callable[[str], str] = str
         self.refresh()
 
     def close(self) -> None:
@@ -143,6 +147,7 @@ class SessionLog:
 
     def append(self, kind: str, meta: JsonObject, body: str = "") -> Frame:
         """Record a frame of this `kind` and return it. Raises SessionLogError."""
+        meta, body = with_texts(meta, self.hide), self.hide(body)
         frame = Frame(_new_id(), f"ralph.{self.name}.{kind}", round(time.time(), 3), meta, body)
         value = {"id": frame.id, "topic": frame.topic, "t": frame.time, "meta": meta}
         if body:
