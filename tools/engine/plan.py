@@ -169,6 +169,8 @@ def _add_shared(needs: dict[str, dict[str, None]], shared: Mapping[str, object])
 
 def _stable_order(names: Mapping[str, Step], needs: Mapping[str, Mapping[str, None]]) -> list[str]:
     """Keep the order of the file; what must be postponed comes as soon as it can, earlier first."""
+    if not any(needs.values()):
+        return list(names)
     numbers = {name: number for number, name in enumerate(names)}
     missing = {name: len(needs[name]) for name in names}
     needed_by: dict[str, list[str]] = {name: [] for name in names}

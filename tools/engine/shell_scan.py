@@ -7,7 +7,7 @@ bash and this reading could take differently is refused, so that a place is neve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tools.engine.template_command import DECLARING, DYNAMIC, PLACE, Quoting
 from tools.engine.template_expansions import ExpansionReader
@@ -43,17 +43,9 @@ class _Scanner(ExpansionReader):
         """Read to the end of the text."""
         if self.level > MAX_INNER:
             raise self._error("Here-documents and backquotes are nested too deeply.", 0)
-        handlers: dict[Kind, Callable[[], None]] = {
-            Kind.COMMAND: self._in_command,
-            Kind.ARRAY: self._in_command,
-            Kind.DOUBLE: self._in_double,
-            Kind.PARAMETER: self._in_parameter,
-            Kind.ARITHMETIC: self._in_arithmetic,
-            Kind.EXTGLOB: self._in_extglob,
-            Kind.DOCUMENT: self._in_document,
-        }
-        while self.at < len(self.text):
-            handlers[self.frames[-1].kind]()
+        length = len(self.text)
+        while self.at < length:
+            _READ_IN[self.frames[-1].kind](self)
         frame = self.frames[-1]
         if len(self.frames) > 1:
             raise self._error("What opens here is not closed.", frame.at)
@@ -305,3 +297,14 @@ class _Scanner(ExpansionReader):
         for special in re.finditer(r"[\\$`]", body):
             at = start + special.start()
             self._edit(at, at, "\\", first)
+
+
+_READ_IN: Mapping[Kind, Callable[[_Scanner], None]] = {
+    Kind.COMMAND: _Scanner._in_command,
+    Kind.ARRAY: _Scanner._in_command,
+    Kind.DOUBLE: _Scanner._in_double,
+    Kind.PARAMETER: _Scanner._in_parameter,
+    Kind.ARITHMETIC: _Scanner._in_arithmetic,
+    Kind.EXTGLOB: _Scanner._in_extglob,
+    Kind.DOCUMENT: _Scanner._in_document,
+}
