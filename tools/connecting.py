@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import httpx2
 
 NOT_COMPRESSED = MappingProxyType({"Accept-Encoding": "identity"})
+AS_JSON = MappingProxyType({"Accept": "application/json"})
+"""GitHub gives tokens as a form to who does not ask for this."""
 
 
 def http_client(url: str, **options: Any) -> httpx2.AsyncClient:

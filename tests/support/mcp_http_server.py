@@ -7,6 +7,7 @@ with `telling` its errors hold it. With `tenant` the authorization server has a 
 the token of a login is good for one request; it can be renewed. With `rotating` that takes a while,
 and what a token is renewed with is good once: a second use ends the login (RFC 9700, 4.14.2). With
 `down` it cannot give tokens a second time, with `audience` only to who names the MCP server. With
+`forms` it gives them as GitHub does: as JSON to who asks for that, and errors with HTTP 200. With
 `weak` it knows no S256, with `query` its page to log in at has a query of its own. With `json` it
 answers without streams.
 
@@ -24,6 +25,7 @@ import socket
 import sys
 import time
 from typing import Any
+from urllib.parse import urlencode
 
 import uvicorn
 from mcp.server.auth import routes
@@ -41,7 +43,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken
 from pydantic import AnyHttpUrl
 
-RUN_OUT = {"tenant", "rotating", "down", "audience"}
+RUN_OUT = {"tenant", "rotating", "down", "audience", "forms"}
 
 
 class Everybody:
@@ -185,6 +187,31 @@ def _renewing_seldom(application: Any) -> Any:
     return serve
 
 
+def _in_forms(application: Any) -> Any:
+    """The application where tokens and errors come as GitHub gives them."""
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        asks = dict(scope.get("headers", ())).get(b"accept", b"")
+        if scope.get("path") != "/token":
+            await application(scope, receive, send)
+            return
+
+        async def other(event: Any) -> None:
+            if event["type"] == "http.response.start":
+                headers = [pair for pair in event["headers"] if pair[0] != b"content-length"]
+                event = {**event, "status": 200, "headers": headers}
+            elif event.get("body"):
+                said = json.loads(event["body"])
+                said["scope"] = (said.get("scope") or "").replace(" ", ",")
+                told = json.dumps(said) if asks == b"application/json" else urlencode(said)
+                event = {**event, "body": told.encode()}
+            await send(event)
+
+        await application(scope, receive, other)
+
+    return serve
+
+
 TAKES = {"keep": "write", "nobody": "nobody", "unnamed": ""}
 
 
@@ -324,6 +351,8 @@ def main() -> None:
     application = server.streamable_http_app(json_response="json" in sys.argv)
     if scoped:
         application = _by_scopes(application, everybody)
+    if "forms" in sys.argv:
+        application = _in_forms(application)
     if {"down", "audience"} & set(sys.argv):
         application = _renewing_seldom(application)
     if tenant:

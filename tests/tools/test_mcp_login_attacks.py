@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 import threading
+import time
+import types
 import urllib.request
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +23,7 @@ from tests.support.model_server import ModelServer, Reply
 from tests.tools.test_mcp_http import SECRET, registered
 from tools import storage
 from tools.hosts import Nearness, nearness
+from tools.sources import credentials
 from tools.sources.mcp import sdk
 from tools.sources.mcp.authorization import united
 from tools.sources.mcp.config import LoginSettings
@@ -215,3 +219,27 @@ async def test_what_is_kept_of_a_login_is_for_its_owner_alone(tmp_path):
 def test_scopes_are_words_of_the_letters_that_scopes_have():
     assert united("read  write\tread", 'a"b \x1b[31m ü ' + "x" * 300) == "read write"
     assert len(united(" ".join(map(str, range(1000)))).split()) == 100
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (lambda *names: time.sleep(2), "The keyring did not answer within 0.2 s. Unlock it"),
+        (lambda *names: 1 / 0, "The keyring cannot be used: division by zero. Unlock it"),
+    ],
+)
+async def test_a_keyring_that_hangs_or_fails_costs_its_server_one_line(
+    tmp_path, monkeypatch, fault, said
+):
+    keyring = types.ModuleType("keyring")
+    keyring.get_keyring = lambda: types.SimpleNamespace(priority=5)
+    keyring.get_password = keyring.set_password = fault
+    monkeypatch.setitem(sys.modules, "keyring", keyring)
+    monkeypatch.setattr(credentials, "KEYRING_S", 0.2)
+    with running("login") as url:
+        async with session(tmp_path, at(url)) as s:
+            (told,) = s.told
+            assert told.startswith(f"MCP server web is not available: {said}")
+        sdk.load()
+        with pytest.raises(storage.StorageError, match=said):
+            await log_in(at(url), visit)

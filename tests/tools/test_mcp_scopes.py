@@ -226,6 +226,20 @@ async def soon_renewing(store: LoginStore) -> None:
             await asyncio.sleep(0.01)
 
 
+async def test_a_server_that_gives_tokens_as_github_does_is_understood(tmp_path):
+    with running("login", "forms", "scopes") as url:
+        await logged_in(at(url))
+        async with session(tmp_path, at(url)) as s:
+            assert await s.text("mcp_web_renewals") == "1"
+            assert not (await s.call("mcp_web_keep", {"text": "this"})).success
+            assert await logged_in(at(url)) == ["read write"]
+            assert await logged_in(at(url)) == ["read write"]
+            assert await s.text("mcp_web_keep", text="this") == "kept this"
+            await s.call("mcp_web_log_out")
+            result = await s.call("mcp_web_add", {"a": 1, "b": 2})
+            assert "needs a login: log in with: opta mcp login web" in result.text
+
+
 async def test_a_server_that_cannot_renew_a_login_now_ends_no_login(tmp_path):
     with running("login", "down") as url:
         await logged_in(at(url))

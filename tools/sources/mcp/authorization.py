@@ -118,7 +118,8 @@ class _StoredLogin:
         if response.status_code == 401 and problem is None:
             newer, problem = await self._with_another_token(login)
         elif scopes_wanted(response) is not None:
-            newer = await self._store.load()
+            self._login = await self._kept(login)
+            newer, problem = await self._current()
         else:
             newer = login
         if newer.token not in ("", login.token):
@@ -142,6 +143,11 @@ class _StoredLogin:
         if login.ran_out and login.is_renewable:
             return await self._with_another_token(login)
         return login, None
+
+    async def _kept(self, login: Login) -> Login:
+        with suppress(StorageError):
+            return await self._store.load()
+        return login
 
     async def _with_another_token(self, login: Login) -> tuple[Login, Exception | None]:
         """Return the login with another token; or as it is, and why there is no other."""

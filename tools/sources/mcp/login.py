@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tools.connecting import NOT_COMPRESSED, bound, http_client
+from tools.connecting import AS_JSON, NOT_COMPRESSED, bound, http_client
 from tools.engine.masking import Masker
 from tools.sources.mcp.authorization import as_auth, scopes_wanted, united, without
 from tools.sources.mcp.callback import Callback
@@ -120,7 +120,7 @@ class _Attempt:
                             response = yield outgoing
                         else:
                             self._check(str(outgoing.url))
-                            outgoing.headers.update(NOT_COMPRESSED)
+                            outgoing.headers.update(NOT_COMPRESSED | AS_JSON)
                             response = yield outgoing
                             bound(response, MAX_ANSWER_BYTES)
                         outgoing = await flow.asend(response)
@@ -140,6 +140,8 @@ class _Attempt:
         """Return why there is no login; the page that a server sent with a refusal says nothing."""
         config = self._config
         reason = Masker(filter(None, [config.login.client_secret])).text(reason)
+        if reason.startswith("Invalid token response"):
+            return "the server answered with no token"
         refused = re.match(r"Registration failed: (\d+)", reason)
         if refused is None:
             return f"the server wants more scopes: {self._missing}" if self._missing else reason

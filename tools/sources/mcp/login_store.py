@@ -65,7 +65,9 @@ class Login:
     @property
     def scopes(self) -> str:
         """The rights that the login has, parted by spaces, as far as they are known."""
-        return (self.tokens.scope if self.tokens is not None else "") or ""
+        given = (self.tokens.scope if self.tokens is not None else "") or ""
+        # GitHub and Slack part them by commas, which OAuth does not.
+        return given.replace(",", " ")
 
     @property
     def ran_out(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from typing import Any
 from urllib.parse import urljoin
 
-from tools.connecting import explained, http_client
+from tools.connecting import AS_JSON, explained, http_client
 from tools.sources.mcp.config import ServerConfig
 from tools.sources.mcp.login_store import Login, LoginBusy, LoginStore
 
@@ -72,7 +73,7 @@ async def _tokens(config: ServerConfig, login: Login) -> Any:
     status, answer = await _ask(token_address(config, login.server), *_request(config, login))
     if status in _LATER or not 200 <= status < 500:
         raise NotRenewed(f"the login cannot be renewed now: HTTP {status}")
-    if status >= 400:
+    if status >= 400 or _is_error(answer):
         return None
     try:
         tokens = OAuthToken.model_validate_json(answer)
@@ -83,6 +84,15 @@ async def _tokens(config: ServerConfig, login: Login) -> Any:
     kept = {"scope": tokens.scope or old.scope,
             "refresh_token": tokens.refresh_token or old.refresh_token}  # fmt: skip
     return tokens.model_copy(update=kept)
+
+
+def _is_error(answer: bytes) -> bool:
+    """Tell whether an answer is an error (RFC 6749, 5.2), which GitHub sends with HTTP 200."""
+    try:
+        found = json.loads(answer)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "error" in found
 
 
 def token_address(config: ServerConfig, server: Any) -> str:
@@ -105,7 +115,7 @@ def _request(config: ServerConfig, login: Login) -> tuple[dict[str, str], dict[s
     }
     if login.resource:
         fields["resource"] = login.resource
-    return context.prepare_token_auth(fields, {})
+    return context.prepare_token_auth(fields, dict(AS_JSON))
 
 
 async def _ask(address: str, fields: dict[str, str], headers: dict[str, str]) -> tuple[int, bytes]:
