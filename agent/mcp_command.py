@@ -187,7 +187,9 @@ def _pairs(given: list[str], mark: str, flag: str) -> dict[str, str]:
     for text in given:
         name, found, value = text.partition(mark)
         if not found or not name.strip():
-            raise UserError(f"{flag} {text!r} has the form NAME{mark}VALUE", USAGE)
+            # Not quoted: it may be a secret.
+            told = f"what follows {flag} has the form NAME{mark}VALUE, and one has no {mark!r}"
+            raise UserError(told, USAGE)
         pairs[name.strip()] = value.strip() if mark == ":" else value
     return pairs
 

@@ -56,6 +56,13 @@ def test_r39_what_is_wrong_is_told_without_the_secret(text):
     assert_nowhere(*(one.stdout for one in done), *(one.stderr for one in done))
 
 
+def test_r39_a_mistake_on_the_command_line_is_told_without_the_value():
+    for words in (("--header", "Authorization=Bearer canary-1"), ("-e", "canary-1")):
+        done = opta("mcp", "add", "web", *words, "http://127.0.0.1:9")
+        assert done.returncode == 2
+        assert "canary" not in done.stderr
+
+
 def test_r39_a_hook_that_fails_with_its_arguments_is_told_without_the_secret():
     script = 'echo "cannot reach it with $0 $2" >&2; exit 9'
     configure({"tool_hook_command": ["sh", "-c", script, "-H", "Authorization: Bearer canary-1"]})
@@ -65,19 +72,25 @@ def test_r39_a_hook_that_fails_with_its_arguments_is_told_without_the_secret():
     assert_nowhere(done.stdout, done.stderr)
 
 
-def test_r39_what_a_tool_sets_for_its_program_is_masked_by_its_name():
+def test_r39_what_a_tool_sets_for_its_program_is_masked_by_its_name(monkeypatch):
     tool = {
         "name": "show", "description": "d", "bash": "env; echo ended",
-        "environment": {"variables": {"ACME_TOKEN": "canary-1", "MODE": "debugging"}},
+        "environment": {"variables": {
+            "ACME_TOKEN": "canary-1", "MODE": "debugging", "SORT_KEY": "{key}", "B_KEY": "{OF_ME}",
+        }},
+        "parameters": {"key": {"type": "string", "description": "d", "required": True}},
     }  # fmt: skip
+    monkeypatch.setenv("OF_ME", "canary-2")
     tools = configure("") / "tools"
     tools.mkdir()
     (tools / "show.yml").write_text(json.dumps(tool))
-    with ModelServer([call("show"), say("done")]) as server:
+    with ModelServer([call("show", key="by-name-and-2"), say("done")]) as server:
         done = opta("-p", "go", "--allow", "show", server=server)
         told = json.dumps(server.sent_messages)
     assert "MODE=debugging" in told
     assert "ACME_TOKEN=****" in told
+    assert "B_KEY=****" in told
+    assert "SORT_KEY=by-name-and-2" in told
     assert_nowhere(done.stdout, done.stderr, told)
 
 

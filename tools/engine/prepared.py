@@ -193,8 +193,18 @@ class PreparedPlan:
             if not self.bindings.is_late(template)
         ]
         self.hidden = (*self.surroundings.secrets, *self.masked(known))
-        named = variable_secrets(self.surroundings.changes)
-        return Masker((*self.hidden, *self.setting.secrets, *named))
+        return Masker((*self.hidden, *self.setting.secrets, *self._named_secrets()))
+
+    def _named_secrets(self) -> list[str]:
+        """Return the values that variables of the tool have by names such as `API_KEY`.
+
+        What the call gives is none: the model has said it.
+        """
+        templates, names = self.action.environment.variables, self.bindings.names
+        return variable_secrets({
+            name: value for name, value in self.surroundings.changes.items()
+            if name in templates and not parse(templates[name], names).placeholders
+        })  # fmt: skip
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must not show, once steps have run also those values that they gave."""
