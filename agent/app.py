@@ -65,7 +65,8 @@ DEFAULT_WINDOW_TOKENS = 128_000
 class Options:
     """What the command line said. `flags` are settings by name; None says nothing.
 
-    `kind` is what the session is recorded as: CHAT, BATCH for `-p`, SERVED for MCP clients.
+    `kind` is what the session is recorded as: CHAT, BATCH for `-p`, SERVED for MCP clients,
+    LOOP for iterations.
     """
 
     flags: dict[str, Any]

@@ -38,7 +38,7 @@ from tools.record import record
 from tools.storage import AppendFile, StorageError
 
 OUTPUT_CHARS = 16 * 1024
-CHAT, BATCH, SERVED = KINDS = "chat", "batch", "mcp"
+CHAT, BATCH, SERVED, LOOP = KINDS = "chat", "batch", "mcp", "loop"
 
 
 @record

@@ -84,7 +84,7 @@ def _log(arguments: argparse.Namespace, out: TextIO) -> int:
 
 
 def _add_run_flags(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(action=_run, print="")
+    parser.set_defaults(action=_run)
     parser.add_argument("spec", metavar="SPEC.md", help="what is wanted, as Markdown or text")
     group = parser.add_argument_group("loop")
     group.add_argument(

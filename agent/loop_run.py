@@ -18,6 +18,7 @@ from agent.app import Options, build_chat
 from agent.batch import tell_trust
 from agent.chat import Chat, start_sources
 from agent.errors import DONE, FAILED, INTERRUPTED, LIMIT, NEEDS_PERMISSION, USAGE, UserError
+from agent.journal import LOOP
 from agent.log import redactor
 from agent.project import project_root, trust_in
 from agent.signals import cancel_on_signals
@@ -85,7 +86,7 @@ async def _loop(
     trust = trust_in(root, given=arguments.trust, remembered=False)
     chat = build_chat(
         trust,
-        Options.of(arguments),
+        Options.of(arguments, LOOP),
         session_tools=tools.builtins(),
     )
     log.hide = redactor()

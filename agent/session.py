@@ -151,17 +151,17 @@ def newest(cwd: Path, kind: str = BATCH) -> Path:
     """Return the journal of the newest session of a directory. Raises SessionError.
 
     For a chat (`kind` CHAT) that is the newest chat, where there is one: jobs of `opta -p` are
-    left aside, and always what MCP clients did.
+    left aside, and always what MCP clients and the iterations of a loop did.
     """
-    wanted = (CHAT, BATCH) if kind == BATCH else (CHAT,)
-    found = next((s for s in summaries(cwd) if s.kind in wanted), None)
-    found = found or next(summaries(cwd), None)
-    if found is None:
-        raise SessionError(
-            f"There is no earlier session in {cwd.resolve()}. Start one with `opta`, or choose "
-            "one of another directory from `opta sessions list --all`."
-        )
-    return found.path
+    own = (CHAT, BATCH)
+    for wanted in ((CHAT,), own) if kind == CHAT else (own,):
+        found = next((summary for summary in summaries(cwd) if summary.kind in wanted), None)
+        if found is not None:
+            return found.path
+    raise SessionError(
+        f"There is no earlier session in {cwd.resolve()}. Start one with `opta`, or choose "
+        "one of another directory from `opta sessions list --all`."
+    )
 
 
 def find(identity: str) -> Path:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.journal import BATCH, CHAT, SERVED, decode_line, read_head
+from agent.journal import BATCH, CHAT, LOOP, SERVED, decode_line, read_head
 from tools.definition import JsonObject
 from tools.engine.output import one_line, sanitize
 from tools.record import record
@@ -17,7 +17,7 @@ TITLE_CHARS = 80
 _HEAD_BYTES = 32 * 1024
 _TAIL_BYTES = 64 * 1024
 _ANSWERS = ("text", "assistant")
-_MARKS = {BATCH: "-p: ", SERVED: "mcp: "}
+_MARKS = {BATCH: "-p: ", SERVED: "mcp: ", LOOP: "loop: "}
 
 
 @record

@@ -693,6 +693,24 @@ def test_on_a_terminal_the_iteration_is_one_line_that_is_rewritten():
     assert terminal.exitstatus == 4
 
 
+def test_iterations_are_marked_as_such_and_no_job_goes_on_with_one():
+    with ModelServer([say("a")]) as server:
+        loop("--max-iterations", "1", "--name", "earlier", server=server)
+        none = opta("-p", "go on", "--continue", server=server)
+    assert none.returncode != 0
+    assert "There is no earlier session" in none.stderr
+    with ModelServer([say("noted"), say("a"), say("b")]) as server:
+        opta("-p", "My dog is called Rex.", server=server)
+        loop("--max-iterations", "1", server=server)
+        opta("-p", "What is it called?", "--continue", server=server)
+        texts = [m["content"] for m in server.requests[-1].json["messages"]]
+    assert "Rex" in "".join(texts)
+    assert "Current Task State" not in "".join(texts)
+    listed = opta("sessions", "list").stdout
+    assert "  -p: My dog is called Rex." in listed
+    assert "  loop: ## Context - Spec: SPEC.md - Iteration: #1" in listed
+
+
 def test_without_a_spec_it_says_that_one_is_needed():
     done = opta("loop")
     assert done.returncode == 2
