@@ -254,9 +254,24 @@ def _get(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
 
     config = _server(arguments, root)
     lines = [f"{config.name} ({visible(config.place)})", *describe(config)]
+    if config.url:
+        lines += asyncio.run(_login_lines(config))
     lines.append(f"  timeout: {config.call_ms} ms a call, {config.start_ms} ms to start")
     out.write("\n".join(lines) + ("" if config.enabled else "\n  off") + "\n")
     return asyncio.run(_check(config, root, out)) if arguments.check else 0
+
+
+async def _login_lines(config: ServerConfig) -> list[str]:
+    from tools.sources.mcp.login_store import LoginStore
+
+    login = await LoginStore(config, log.learn).load()
+    scopes = f", with the scopes {visible(login.scopes)}" if login.scopes else ""
+    lines = [f"  logged in{scopes}"] if login.token else []
+    if login.wanted:
+        lines.append(
+            f"  it wants more scopes: {visible(login.wanted)} (opta mcp login {config.name})"
+        )
+    return lines
 
 
 async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:

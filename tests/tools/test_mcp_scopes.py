@@ -155,6 +155,9 @@ def test_by_hand_the_scopes_are_shown_before_the_browser_and_those_not_given_aft
         first = opta("mcp", "login", "web")
         assert first.stdout.startswith("Log in to web in the browser with the scopes read:\n  http")
         asyncio.run(_want(url, "nobody"))
+        shown = opta("mcp", "get", "web").stdout
+        assert "  logged in, with the scopes read\n" in shown
+        assert "  it wants more scopes: nobody (opta mcp login web)\n" in shown
         second = opta("mcp", "login", "web")
         assert "with the scopes read nobody:\n" in second.stdout
         assert "The server did not give all scopes; missing: nobody\n" in second.stdout

@@ -50,7 +50,7 @@ async def log_in(
     try:
         auth = as_auth(attempt.flow(await _listen(callback, config)))
         async with asyncio.timeout(LOGIN_S):
-            headers = dict(config.headers)
+            headers = {**NOT_COMPRESSED, **config.headers}
             async with http_client(config.url, auth=auth, headers=headers) as client:
                 transport = streamable_http_client(config.url, http_client=client)
                 async with Client(transport, cache=None):
@@ -116,13 +116,11 @@ class _Attempt:
                 try:
                     outgoing = await anext(flow)
                     while True:
-                        if outgoing is request:
-                            response = yield outgoing
-                        else:
+                        if outgoing is not request:
                             self._check(str(outgoing.url))
                             outgoing.headers.update(NOT_COMPRESSED | AS_JSON)
-                            response = yield outgoing
-                            bound(response, MAX_ANSWER_BYTES)
+                        response = yield outgoing
+                        bound(response, MAX_ANSWER_BYTES)
                         outgoing = await flow.asend(response)
                 except StopAsyncIteration:
                     pass

@@ -112,7 +112,7 @@ class LoginStore:
         """Return what is kept now. The loop goes on while a keyring takes its time."""
         kept = await asyncio.to_thread(self._credentials.load)
         self._learn(_secrets_in(kept))
-        return await asyncio.to_thread(self._login, kept)
+        return await asyncio.to_thread(self._login, kept) if kept else Login()
 
     async def save(self, login: Login) -> None:
         """Keep this instead; for who is `alone`."""
