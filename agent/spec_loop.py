@@ -281,8 +281,11 @@ class SpecLoop:
     def _check_budget(self) -> None:
         run, budget = self._run, self._budget
         if budget.iterations is not None and len(run.iterations) >= budget.iterations:
+            several = budget.iterations > 1
             raise _Stop(
-                LoopEnd.ITERATIONS, f"all of {budget.iterations} iterations were run",
+                LoopEnd.ITERATIONS,
+                f"all of {budget.iterations} iterations were run" if several else
+                "its one iteration was run",
                 "Run it again to go on, or raise --max-iterations.",
             )  # fmt: skip
         if budget.turns is not None and run.requests >= budget.turns:

@@ -164,6 +164,7 @@ def test_the_prompt_is_the_documented_one_with_the_tasks_as_task_list_shows_them
     (id_,) = (record["id"] for record in tasks(*frames()))
     assert listed == f"REMAINING\n- [{id_}] one\n  - [x] two"
     assert prompt(second).endswith(DOCUMENTED.format(state=listed))
+    assert listed in opta("loop", "status", "SPEC").stdout
     assert "Braces like {x} stay." in prompt(second)
     for raw in (" xs ", "log.jsonl", ".opta/sessions", "opta tool run", "ralph.SPEC"):
         assert raw not in second.body.decode()
@@ -314,6 +315,7 @@ def test_the_tools_are_bound_to_the_iteration_that_runs():
     ("flags", "script", "told"),
     [
         (("--max-iterations", "2"), done_in(3), "all of 2 iterations were run"),
+        (("--max-iterations", "1"), done_in(2), "its one iteration was run"),
         (("--max-turns", "1"), [call("task_list"), say("never")], "1 of 1 requests were made"),
         (("--max-tokens-total", "20"), done_in(3), "30 tokens were used, the limit is 20"),
         (("--until-complete", "--max-turns", "11"), done_in(12), "11 of 11 requests were made"),
