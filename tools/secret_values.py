@@ -47,6 +47,7 @@ _BETWEEN = re.compile(r"[\s/?&=;:,@|#\"'{}()<>]+")
 _ASSIGNMENT = re.compile(
     r"""([\w-]+)["']?\s*[:=]\s*["']?(?:(?:Bearer|Basic|Token)\s+)?([^\s"'&;|]+)""", re.IGNORECASE
 )
+_INERT = re.compile(r"[\w.~+/=@%:-]+")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 
 
@@ -102,6 +103,14 @@ def address_secrets(url: str) -> list[str]:
 def named_secrets(values: Mapping[str, Any]) -> list[str]:
     """Return the secrets among the values of a mapping, and of mappings in it."""
     return list(_unique(_of_mapping(values)))
+
+
+def line_secrets(line: str) -> list[str]:
+    """Return what a line for a shell gives to names such as `TOKEN=`, `Authorization: Bearer`.
+
+    Only what can run nothing: a person is to see the rest.
+    """
+    return [value for value in _unique(_assigned(line)) if _INERT.fullmatch(value)]
 
 
 def used_variables(texts: Iterable[str], environ: Mapping[str, str]) -> list[str]:

@@ -94,6 +94,25 @@ def test_r39_what_a_tool_sets_for_its_program_is_masked_by_its_name(monkeypatch)
     assert_nowhere(done.stdout, done.stderr, told)
 
 
+def test_r39_a_token_in_the_command_of_a_tool_is_masked_and_what_runs_is_shown():
+    runs = ("TOKEN=`echo ran`", "SECRET=$(echo ran)", "KEY=$OF_THE_PERSON", "PASSWORD={word}")
+    tool = {
+        "name": "show", "description": "d",
+        "bash": f"echo 'Authorization: Bearer canary-1' API_KEY=canary-2\n{' '.join(runs)} true",
+        "parameters": {"word": {"type": "string", "description": "d", "required": True}},
+    }  # fmt: skip
+    tools = configure("") / "tools"
+    tools.mkdir()
+    (tools / "show.yml").write_text(json.dumps(tool))
+    with ModelServer([call("show", word="some-word-1"), say("done")]) as server:
+        done = opta("-p", "go", "--allow", "show", "--output-format", "stream-json", server=server)
+        told = json.dumps(server.sent_messages)
+    assert "Authorization: Bearer **** API_KEY=****" in told
+    for shown in (*runs[:3], "PASSWORD=some-word-1"):
+        assert shown in done.stdout
+    assert_nowhere(done.stdout, done.stderr, told)
+
+
 def test_r39_keys_among_further_keys_of_requests_are_known():
     configure({"request": {"provider": {"api_key": "canary-1", "order": "canonical"}}})
     with ModelServer([call("run_command", command="echo canary-1 canonical"), say("ok")]) as server:

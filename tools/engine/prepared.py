@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 from tools.actions import Argv, Command, PlanAction, PlatformCommands, Shell, Step, UseTool
@@ -21,7 +22,7 @@ from tools.engine.template import TemplateError, parse
 from tools.formats.cycod_steps import native_shell
 from tools.formats.platforms import current_platform
 from tools.record import record
-from tools.secret_values import variable_secrets
+from tools.secret_values import line_secrets, variable_secrets
 
 DEFAULT_TIMEOUT_MS = 30_000
 """The deadline of a tool whose file names none."""
@@ -196,15 +197,17 @@ class PreparedPlan:
         return Masker((*self.hidden, *self.setting.secrets, *self._named_secrets()))
 
     def _named_secrets(self) -> list[str]:
-        """Return the values that variables of the tool have by names such as `API_KEY`.
+        """Return what the tool's file gives to names such as `API_KEY`, in variables and commands.
 
         What the call gives is none: the model has said it.
         """
         templates, names = self.action.environment.variables, self.bindings.names
-        return variable_secrets({
+        own = {
             name: value for name, value in self.surroundings.changes.items()
             if name in templates and not parse(templates[name], names).placeholders
-        })  # fmt: skip
+        }  # fmt: skip
+        lines = [line for step in self.action.steps for line in _lines_of(step.command)]
+        return [*variable_secrets(own), *chain.from_iterable(map(line_secrets, lines))]
 
     def secrets(self) -> tuple[str, ...]:
         """Return what must not show, once steps have run also those values that they gave."""
@@ -239,6 +242,17 @@ class PreparedPlan:
         if not late:
             return self.masker
         return Masker((*self.masker.secrets, *self.masked(late)))
+
+
+def _lines_of(command: Command) -> Iterator[str]:
+    """Yield the text of a command, for each system that has one of its own."""
+    match command:
+        case Shell(text=text):
+            yield text
+        case Argv(words=words):
+            yield " ".join(words)
+        case PlatformCommands(default, platforms):
+            yield from (shell.text for shell in (default, *platforms.values()) if shell is not None)
 
 
 def _shell_of(command: Command) -> str:

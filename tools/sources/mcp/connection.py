@@ -355,7 +355,8 @@ class Connection:
 
     async def _elicit(self, question: sdk.Elicitation) -> sdk.ElicitationAnswer:
         with self._pending.asking():
-            return await self._host.elicit(self.config.name, question)
+            asked = with_texts(question, self._host.masker.text)
+            return await self._host.elicit(self.config.name, asked)
 
     async def _list_again(self) -> None:
         client = self._client
