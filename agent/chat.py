@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
@@ -13,7 +12,7 @@ from agent import log
 from agent.aside import Aside, for_programs
 from agent.compaction import Compactor
 from agent.context import MessageContext
-from agent.conversation import CHARACTERS_PER_TOKEN, Conversation, Prices, Usage
+from agent.conversation import Conversation, Prices, Usage
 from agent.events import (
     AssistantFinished,
     Emit,
@@ -184,8 +183,7 @@ class Chat:
         """
         await self.servers.ready(self.server_wait_s, self.notice)
         await self.look_again()
-        schemas = json.dumps(self.registry.wire())
-        self.conversation.overhead_tokens = len(schemas) // CHARACTERS_PER_TOKEN
+        self.conversation.hold_tools(self.registry.wire())
         try:
             model = self._client()
         except ModelError as error:

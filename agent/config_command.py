@@ -151,7 +151,7 @@ def _chosen(found: list[Entry], names: list[str]) -> list[Entry]:
     try:
         return select(found, names)
     except ValueError as error:
-        raise UserError(f"{error}. `opta config show` lists all settings.", USAGE) from None
+        raise UserError(str(error), USAGE) from None
 
 
 def _data(entry: Entry) -> dict[str, Any]:

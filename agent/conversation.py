@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -74,6 +75,7 @@ class Conversation:
         self.messages: list[Message] = list(messages)
         self.usage = Usage()
         self.overhead_tokens = 0
+        self._held: Sequence[JsonObject] = ()
         self._counted_tokens = 0
         self._uncounted = self._all = sum(map(_characters, self.messages))
         self.cut_told = False
@@ -100,6 +102,16 @@ class Conversation:
     def request(self, tools: Sequence[JsonObject]) -> ModelRequest:
         """Return the next request; its messages are the live list."""
         return ModelRequest(self.system, self.messages, tools)
+
+    def hold_tools(self, schemas: Sequence[JsonObject]) -> None:
+        """Count the tools that the next request will hold; cheap while they are the same."""
+        if schemas is self._held:
+            return
+        self._held = schemas
+        tokens = len(json.dumps(schemas)) // CHARACTERS_PER_TOKEN
+        if self._counted_tokens:
+            self._counted_tokens += tokens - self.overhead_tokens
+        self.overhead_tokens = tokens
 
     def add_user(self, message: UserMessage) -> None:
         """Append what the person said."""

@@ -232,6 +232,7 @@ def _is_message(text: str) -> bool:
 
 def status_line(chat: Chat) -> StatusLine:
     """Return what the bottom line says of a chat."""
+    chat.conversation.hold_tools(chat.registry.wire())
     return StatusLine(
         model=chat.model_name or "no model",
         mode="skip permissions" if chat.gate.skip_permissions else chat.gate.mode.value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -128,13 +129,25 @@ def _add(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
     document = Document(path, {KEY: {arguments.name: entry}}, {})
     _, problems = read_servers(document, Scope.USER, "", Variables(_Anything()))
     for problem in problems:
-        raise UserError(f"{problem.key}: {problem.message}", USAGE)
+        hint = f" ({problem.hint})" if problem.hint else ""
+        raise UserError(f"{problem.key}: {problem.message}{hint}", USAGE)
     project = root if arguments.scope == "project" else None
-    written = set_mcp_server(arguments.name, entry, project)
+    written, before = set_mcp_server(arguments.name, entry, project)
     out.write(f"Saved {arguments.name} in {visible(shown_path(written))}\n")
+    if before not in (None, entry):
+        out.write(f"It replaces {visible(log.redactor()(_place(before)))}\n")
     if project is not None:
         out.write("opta asks for trust in it at the next start here.\n")
     return 0
+
+
+def _place(entry: Any) -> str:
+    """Return the address or the command of an entry as it stands in a file, whatever it is."""
+    if not isinstance(entry, dict):
+        return str(entry)
+    url, args = entry.get("url"), entry.get("args")
+    words = [entry.get("command"), *(args if isinstance(args, list) else [])]
+    return str(url) if url else shlex.join(map(str, words))
 
 
 class _Anything(dict[str, str]):
@@ -221,7 +234,7 @@ def _list(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
         width = max((len(config.name) for config in servers), default=0)
         for config in servers:
             off = "" if config.enabled else " (off)"
-            what = visible(hidden(config.url or " ".join(config.argv)))
+            what = visible(hidden(config.url or shlex.join(config.argv)))
             out.write(f"{config.name:<{width}}  {what}  [{visible(config.place)}]{off}\n")
         if not servers:
             out.write("No MCP server is configured. Add one: opta mcp add NAME -- COMMAND\n")
@@ -289,7 +302,7 @@ async def _check(config: ServerConfig, root: Path, out: TextIO) -> int:
 def _remove(arguments: argparse.Namespace, root: Path, out: TextIO) -> int:
     project = root if arguments.scope == "project" else None
     try:
-        written = set_mcp_server(arguments.name, None, project)
+        written, _ = set_mcp_server(arguments.name, None, project)
     except KeyError:
         raise UserError(
             f"there is no MCP server {arguments.name!r} in the {arguments.scope}'s own file"

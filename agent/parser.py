@@ -43,6 +43,9 @@ class Parser(argparse.ArgumentParser):
         super().exit(status, message)
 
     def error(self, message: str) -> NoReturn:
+        for action in self._actions:
+            if message.endswith(f"required: {action.metavar}") and isinstance(action.choices, dict):
+                message = f"name what to do: {', '.join(action.choices)}"
         self.exit(USAGE, f"opta: {message}\nTry `{self.prog} --help`.\n")
 
 

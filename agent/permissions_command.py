@@ -24,6 +24,7 @@ from agent.team import team_tools
 from tools import storage
 from tools.engine.output import sanitize
 from tools.events import CallDecided
+from tools.formats.problems import shown_path
 from tools.permissions.gate import PermissionGate
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleError, RuleSet, Verdict, parse_rule
@@ -53,13 +54,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     checking.add_argument("command", nargs="+", metavar="COMMAND", help="after --, best quoted")
     checking.set_defaults(action=_check)
     adding = add_command(commands, "add", "store a rule in your own settings")
-    adding.add_argument("verdict", choices=[str(verdict) for verdict in Verdict])
+    verdicts = [str(verdict) for verdict in Verdict]
+    adding.add_argument("verdict", choices=verdicts)
     adding.add_argument("rule", metavar="RULE", help="e.g. 'run_command(npm test:*)'")
     adding.add_argument(
         "--everywhere", action="store_true", help="for all projects, not for this one alone"
     )
     adding.set_defaults(action=_add)
     removing = add_command(commands, "remove", "remove a rule from your own settings")
+    removing.add_argument("verdict", nargs="?", choices=verdicts, help="only the rule of this kind")
     removing.add_argument("rule", metavar="RULE", help="as `opta permissions list` shows it")
     removing.set_defaults(action=_remove)
     why = add_command(commands, "why", "what decided the calls of a session")
@@ -139,14 +142,15 @@ def _add(args: argparse.Namespace, root: Path, out: TextIO) -> int:
         write_json(out, {**_rule_json(rule), "path": str(path), "problems": told})
         return DONE
     where = "everywhere" if args.everywhere else f"for {sanitize(str(root))}"
-    out.write(f"Added {where}: {rule.verdict} {sanitize(rule.stored)} ({sanitize(str(path))})\n")
+    file = sanitize(shown_path(path))
+    out.write(f"Added {where}: {rule.verdict} {sanitize(rule.stored)} ({file})\n")
     for problem in problems:
         out.write(f"warning: {sanitize(str(problem))}\n")
     return DONE
 
 
 def _remove(args: argparse.Namespace, root: Path, out: TextIO) -> int:
-    places = remove_permission_rule(root, args.rule)
+    places = remove_permission_rule(root, args.rule, args.verdict)
     if args.format == "json":
         write_json(out, {"removed": places})
     for place in places if args.format == "text" else ():

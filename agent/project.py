@@ -84,6 +84,25 @@ class ProjectTrust:
         """What holds the settings that count; None where none does."""
         return self.report if self.level.reads else None
 
+    def unused(self) -> str:
+        """Say that tools of the project are not used, and why; empty where that is not so."""
+        if self.level.runs or not self.report.anything:
+            return ""
+        if self.level.reads:
+            return (
+                "this directory is trusted to be read alone: none of its own tools is used; "
+                "--trust uses them for this run"
+            )
+        why = (
+            "what this directory brings has changed since you trusted it"
+            if self.difference(self.report)
+            else "this directory is not trusted"
+        )
+        return (
+            f"{why}: its own tools, settings and AGENTS.md are not used; a chat asks when it "
+            "starts here, and --trust uses them for this run"
+        )
+
     def holds(self, path: Path, sha256: str) -> bool:
         """Tell whether a file of the project has the content that was trusted."""
         return self.level.runs and self.report.holds(path, sha256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -128,11 +129,12 @@ def add_permission_rule(project: Path, rule: Rule, *, everywhere: bool = False) 
         return edit_user_file(add)
 
 
-def remove_permission_rule(project: Path, text: str) -> list[str]:
+def remove_permission_rule(project: Path, text: str, verdict: str | None = None) -> list[str]:
     """Remove a rule from the user's own file, also the project's entry; return where it stood.
 
-    Raises SettingsWriteError.
+    With a `verdict` (allow, ask, deny) only the rule of that kind. Raises SettingsWriteError.
     """
+    kinds = [kind.value for kind in Verdict if verdict in (None, kind.value)]
     root = project.resolve()
     found: list[str] = []
 
@@ -143,11 +145,11 @@ def remove_permission_rule(project: Path, text: str) -> list[str]:
         places |= {str(path): entries[path] for path in entries if is_entry_for(path, root)}
         for where, place in places.items():
             permissions = (place or {}).get("permissions") or {}
-            for verdict in Verdict:
-                rules = permissions.get(verdict.value) or []
+            for kind in kinds:
+                rules = permissions.get(kind) or []
                 if text in rules:
                     rules.remove(text)
-                    found.append(f"{verdict} in {where}")
+                    found.append(f"{kind} in {where}")
 
     with telling():
         edit_user_file(remove)
@@ -162,22 +164,29 @@ def _relative(text: str, root: Path) -> str:
     return text
 
 
-def set_mcp_server(name: str, entry: Mapping[str, Any] | None, project: Path | None) -> Path:
-    """Store an MCP server, or remove it with `entry` None; return the file that was written.
+def set_mcp_server(
+    name: str, entry: Mapping[str, Any] | None, project: Path | None
+) -> tuple[Path, Any]:
+    """Store an MCP server, or remove it with `entry` None; return the file that was written and
+    what stood there before, None where nothing did.
 
     That is the user's own file, or with `project` the `.mcp.json` there. Raises
     SettingsWriteError, and KeyError where there is nothing to remove.
     """
+    before: Any = None
 
     def edit(data: Any) -> None:
+        nonlocal before
         servers = _below(data, "mcpServers")
+        before = deepcopy(servers.get(name))
         if entry is None:
             del servers[name]
         else:
             servers[name] = dict(entry)
 
     with telling():
-        return edit_user_file(edit) if project is None else edit_mcp_json(project, edit)
+        path = edit_user_file(edit) if project is None else edit_mcp_json(project, edit)
+    return path, before
 
 
 def _entry(data: Any, root: Path) -> Any:

@@ -294,7 +294,8 @@ def find_key(name: str) -> tuple[Key, KeyPath]:
         if below != name and key.kind in (Kind.MAPPING, Kind.TEXTS):
             parts = [below] if key.kind is Kind.TEXTS else below.split(".")
             return key, (*key.name.split("."), *parts)
-    raise ValueError(f"{name} is not a setting{_did_you_mean(name)}")
+    near = _did_you_mean(name) or "."
+    raise ValueError(f"{name} is not a setting{near} `opta config show` lists all of them.")
 
 
 def from_words(key: Key, path: KeyPath, words: Sequence[str]) -> Any:

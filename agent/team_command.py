@@ -21,6 +21,7 @@ from agent.settings_values import Settings
 from agent.team import credentials_of, heading, status_lines, team_config, team_tools
 from tools import storage
 from tools.engine.output import visible
+from tools.formats.problems import shown_path
 from tools.permissions.gate import PermissionGate
 from tools.permissions.rules import RuleSet
 
@@ -116,7 +117,7 @@ def _needed(found: Any, settings: Settings) -> Any:
     if settings.teams.enabled:
         told = f"{settings.teams.place}: teams.features.sharedTools is not true: no tool is shared"
         raise UserError(told, USAGE)
-    place = storage.config_dir() / "config.yml"
+    place = shown_path(storage.config_dir() / "config.yml")
     raise UserError(f"no team is set up: see `opta team --help` for what goes into {place}", USAGE)
 
 

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     names = ("model", "base_url", "api", *CODEX_FLAGS)
     flags = {name: getattr(arguments, name) for name in names}
     settings = read_settings(root, flags, trusted=trust.settings)
-    for text in settings.warnings:
+    for text in filter(None, [trust.unused(), *settings.warnings]):
         streams.tell(text)
     configured = mcp_configured(trust, settings)
     for problem in configured.problems:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from tools.jsontext import JsonReader
 from tools.record import record
+from tools.yaml_mistakes import explain
 
 if TYPE_CHECKING:
     import yaml
@@ -265,8 +266,10 @@ class _YamlReader:
             self.builder.fail(
                 "a tab is used for indentation", (position[0], column), hint="use spaces"
             )
-        problem = error.problem or error.context or "syntax error"
-        self.builder.fail(f"this is not YAML: {problem}", position)
+        problem, begins, hint = explain(error, line)
+        if begins:
+            position = (begins.line + 1, begins.column + 1)
+        self.builder.fail(f"this is not YAML: {problem}", position, hint=hint)
 
     def _node(self, event: Any, key_path: KeyPath) -> Any:
         self.builder.count(1, _mark, event)

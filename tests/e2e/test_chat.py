@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from pathlib import Path
 
@@ -56,6 +57,30 @@ def user_config(**tools):
 
 def offered(server):
     return [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
+
+
+def bottom_line_tokens(terminal):
+    found = re.search(r"([\d.]+)(k?)/128k tokens", terminal.screen())
+    return float(found[1]) * (1000 if found[2] else 1)
+
+
+def test_the_bottom_line_counts_the_tools_before_the_first_message_and_after_a_switch():
+    total = sum(
+        tool["tokens"]
+        for tool in json.loads(opta("tools", "--format", "json").stdout)["tools"]
+        if tool["enabled"]
+    )
+    with ModelServer([say("Hi.", input_tokens=5000)]) as server, chat(server) as terminal:
+        terminal.wait("128k tokens")
+        at_start = bottom_line_tokens(terminal)
+        assert total < at_start < total + 1000
+        enter(terminal, "/tools disable run_command")
+        terminal.wait("Disabled tool: run_command (-245 tokens)")
+        terminal.wait(lambda _: at_start - 400 < bottom_line_tokens(terminal) < at_start - 100)
+        enter(terminal, "hello")
+        terminal.wait("5.0k/128k")
+        enter(terminal, "/tools enable run_command")
+        terminal.wait(lambda _: 5200 <= bottom_line_tokens(terminal) <= 5300)
 
 
 def test_a_conversation_with_a_question_and_the_way_back():

@@ -97,7 +97,7 @@ def test_what_an_untrusted_project_says_is_shown_as_not_used():
     write(PROJECT, "model: [broken\n")
     broken = config("show", "model")
     assert (broken.returncode, broken.stdout) == (0, "model  not set\n")
-    assert ".opta/config.yml:2:1:" in broken.stderr
+    assert ".opta/config.yml:1:8:" in broken.stderr
 
 
 def test_no_secret_is_shown():
@@ -175,7 +175,7 @@ def test_a_file_whose_last_setting_is_removed_keeps_its_comments_and_begins_anew
         (("max_turns", "0"), "must be a whole number above 0, not 0"),
         (("permissions.deny", "run_command("), "has no closing parenthesis"),
         (("model", "a", "b"), "model takes one value, not 2"),
-        (("tools.git", "false"), "tools.git is not a setting"),
+        (("tools.git", "false"), "tools.git is not a setting. `opta config show` lists"),
         (("skip_permissions", "true"), "give --dangerously-skip-permissions each time"),
         (("enforce", "mode"), "only the managed file"),
         (("mode", "plan", "--scope", "project"), "a project may not set mode: use --scope user"),
@@ -220,7 +220,7 @@ def test_a_setting_of_a_broken_file_is_left_to_the_person():
     user_file("model: [a\n")
     done = config("set", "mode", "plan")
     assert done.returncode == 1
-    assert f"{user_file()}:2:1:" in done.stderr
+    assert f"{user_file()}:1:8:" in done.stderr
     assert user_file().read_text() == "model: [a\n"
 
 

@@ -146,6 +146,21 @@ def test_add_list_get_remove_and_logs(tmp_path):
     assert "there is no MCP server 'mine'" in gone.stderr
 
 
+def test_add_says_what_it_replaces_and_how_a_server_may_be_called():
+    added = opta("mcp", "add", "mine", "--", "sh", "-c", "exit 3")
+    assert "replaces" not in added.stdout
+    assert opta("mcp").stdout.startswith("mine  sh -c 'exit 3'  [")
+    assert "replaces" not in opta("mcp", "add", "mine", "--", "sh", "-c", "exit 3").stdout
+    again = opta("mcp", "add", "mine", "https://x.example/mcp")
+    assert again.returncode == 0
+    assert again.stdout.endswith("\nIt replaces sh -c 'exit 3'\n")
+    back = opta("mcp", "add", "mine", "--", "true")
+    assert back.stdout.endswith("\nIt replaces https://x.example/mcp\n")
+    odd = opta("mcp", "add", "my server", "--", "true")
+    assert odd.returncode == 2
+    assert "'my server' cannot name a server (use letters, digits, - and _" in odd.stderr
+
+
 def test_add_for_the_project_keeps_the_other_servers_of_the_file():
     Path(".mcp.json").write_text('{"mcpServers": {"one": {"command": "x"}}, "other": 1}')
     mode = Path.cwd().stat().st_mode

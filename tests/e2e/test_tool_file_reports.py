@@ -11,6 +11,9 @@ from tests.support.cli import OPTA, connected, opta
 from tests.support.model_server import ModelServer, error
 from tests.support.terminal import Terminal, needs_tmux
 from tests.support.tool_files import EXAMPLES
+from tools.permissions.trust import Trust, inspect
+from tools.permissions.trust_store import TrustStore
+from tools.storage import state_dir
 
 
 @pytest.fixture
@@ -48,6 +51,27 @@ def test_a_problem_names_the_file_from_the_current_directory(tools_dir):
     (tools_dir / "bad.json").write_text("{")
     done = opta("tools", cwd=tools_dir)
     assert "  error: bad.json:1" in done.stdout
+
+
+def test_tools_of_a_project_that_are_not_listed_are_spoken_of(tmp_path):
+    directory = tmp_path / ".opta" / "tools"
+    directory.mkdir(parents=True)
+    assert opta("tools", cwd=tmp_path).stderr == ""
+    (directory / "hi.yaml").write_text("description: Say hi\nbash: echo hi\n")
+    for words in (["tools"], ["tools", "disable", "hi"]):
+        told = opta(*words, cwd=tmp_path).stderr
+        assert "this directory is not trusted: its own tools" in told
+        assert "a chat asks when it starts here, and --trust uses them for this run" in told
+    done = opta("tools", "--trust", cwd=tmp_path)
+    assert (done.stderr, "✓ hi " in done.stdout) == ("", True)
+    store = TrustStore(state_dir())
+    store.grant(inspect(tmp_path), Trust.READING)
+    assert "trusted to be read alone" in opta("tools", cwd=tmp_path).stderr
+    store.grant(inspect(tmp_path))
+    assert opta("tools", cwd=tmp_path).stderr == ""
+    (directory / "hi.yaml").write_text("description: Say hello\nbash: echo hello\n")
+    told = opta("tools", cwd=tmp_path).stderr
+    assert "what this directory brings has changed since you trusted it" in told
 
 
 def test_a_wrong_option_is_named_not_its_value():

@@ -160,6 +160,18 @@ def test_rules_are_added_listed_and_removed(project, capsys):
     assert "opta permissions list" in err
 
 
+def test_a_rule_is_removed_in_the_words_that_added_it(project, capsys):
+    for verdict in ("deny", "allow"):
+        code, out, _ = permissions(capsys, "add", verdict, "run_command(npm:*)")
+        assert code == 0
+        assert "config.yml)" in out
+    assert permissions(capsys, "remove", "deny", "run_command(npm:*)")[0] == 0
+    listed = permissions(capsys, "list")[1]
+    assert listed.startswith("allow  run_command(npm:*)")
+    assert "deny" not in listed
+    assert permissions(capsys, "remove", "deny", "run_command(npm:*)")[0] == 1
+
+
 def test_a_rule_that_is_none_is_not_stored(project, capsys):
     code, _, err = permissions(capsys, "add", "allow", "run_command(")
     assert code == 2

@@ -55,6 +55,29 @@ def test_an_error_made_for_a_key_carries_its_place() -> None:
     assert str(error) == "config.yml:2:3: must be a number ($.a.b). Write 3"
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('a: 1\nbash: "df -h\ntags: [read]\n', "2:7: this is not YAML: the quoted text that begins"
+         " here has no end. Close the quote"),
+        ("a: 1\ntags: [read\nb: 2\n", "2:7: this is not YAML: the value that begins here is not"
+         " closed with ]"),
+        ("p: {X: {type: string}\nb: 2\n", "1:4: this is not YAML: the value that begins here is not"
+         " closed with }"),
+        ("a: do this: and that\n", "1:11: this is not YAML: a `:` cannot make a key here. Write the"
+         " text in quotes"),
+        ("a: 1\nb: @x\n", "2:4: this is not YAML: a text may not begin with @. Write it in quotes"),
+        ('a: "\\d"\n', "1:5: this is not YAML: the backslash begins no escape that double quotes"
+         " know. Write two backslashes, or use single quotes"),
+        ("steps:\n- a: b\n c: d\n", "3:2: this is not YAML: no key can begin here. Begin all keys"
+         " in one column"),
+        ("- a\nb: c\n", "2:1: this is not YAML: did not find expected '-' indicator"),
+    ],
+)  # fmt: skip
+def test_what_is_not_yaml_is_told_as_a_mistake_where_it_begins(text: str, told: str) -> None:
+    assert str(refused(text, YAML)).startswith(f"config.yml:{told}")
+
+
 def test_json_paths_quote_odd_keys() -> None:
     assert json_path(("a", 0, "b-c", "d e")) == '$.a[0].b-c["d e"]'
 
@@ -77,8 +100,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(path: Path) -> None:
         ("a:\n\t- b\n", YAML, (2, 1), "a tab is used for indentation"),
         ("a: 1\nb: 2\na: 3\n", YAML, (3, 1), "'a' is there twice (first in line 1)"),
         ('{"a": 1,\n "a": 2}', JSON, (2, 2), "'a' is there twice (first in line 1)"),
-        ("a: b: c", YAML, (1, 5), "mapping values are not allowed"),
-        ("a: [1\n", YAML, (2, 1), "not YAML"),
+        ("a: b: c", YAML, (1, 5), "a `:` cannot make a key here"),
+        ("a: [1\n", YAML, (1, 4), "not YAML"),
         ("---\na\n---\nb\n", YAML, (3, 1), "second document"),
         ("[a]: 1", YAML, (1, 1), "key must be a plain word"),
         ("<<: {a: 1}", YAML, (1, 1), "merge keys"),

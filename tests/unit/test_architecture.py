@@ -25,7 +25,7 @@ PACKAGES = ("prompts", "tools", "agent")
 LAYERS = (
     ("prompts",),
     ("tools.record", "tools.jsontext"),
-    ("tools.actions", "tools.confinement", "tools.hook_settings"),
+    ("tools.actions", "tools.confinement", "tools.hook_settings", "tools.yaml_mistakes"),
     (
         "tools.definition",
         "tools.hosts",

@@ -38,6 +38,13 @@ def test_a_command_without_a_page_of_its_own_answers_help_about_it():
     assert "opta help COMMAND" in opta("help").stdout
 
 
+def test_a_command_that_wants_another_one_names_those_there_are():
+    for command, named in [("team", "status, sync, accept"), ("config", "show, get, set, unset")]:
+        done = opta(command)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"opta: name what to do: {named}")
+
+
 def test_every_usage_is_a_line_that_can_be_typed_and_every_command_says_what_it_does():
     found = dict(commands())
     assert {"opta demo", "opta loop log", "opta mcp add", "opta sessions rm"} <= found.keys()

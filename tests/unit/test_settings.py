@@ -226,7 +226,7 @@ def test_a_broken_mimir_config_is_a_warning(places) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("model: [a\n", "config.yml:2:1: this is not YAML"),
+        ("model: [a\n", "config.yml:1:8: this is not YAML"),
         ("a: 1\nmodel: 3\n", "config.yml:2:1: model must be text, not 3 ($.model)"),
         ("mode: yolo\n", "mode must be one of ask, accept-edits, auto-sandbox, plan, not 'yolo'"),
         ("api: 1\n", "api must be one of chat, responses, not 1"),
