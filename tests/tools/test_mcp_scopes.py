@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.support.cli import opta
+from tests.support.cli import OPTA, opta
 from tests.support.mcp_conformance import visit
 from tests.support.mcp_session import session
 from tests.support.mcp_web import at, running
@@ -216,6 +216,20 @@ async def test_a_call_that_is_given_up_while_the_login_is_renewed_costs_no_login
             await asyncio.wait({call})
             assert call.cancelled()
             assert await s.text("mcp_web_add", a=1, b=2) == "3"
+
+
+async def test_an_opta_that_is_ended_while_it_renews_a_login_costs_no_login(tmp_path):
+    with running("login", "rotating") as url:
+        opta("mcp", "add", "web", url)
+        await logged_in(at(url))
+        check = subprocess.Popen([*OPTA, "mcp", "get", "web", "--check"], stdout=-1, stderr=-1)
+        await soon_renewing(LoginStore(at(url)))
+        check.send_signal(signal.SIGINT)
+        await asyncio.to_thread(check.communicate, timeout=60)
+        assert check.returncode != 0
+        async with session(tmp_path, at(url)) as s:
+            assert s.told == []
+            assert await s.text("mcp_web_renewals") == "1"
 
 
 async def soon_renewing(store: LoginStore) -> None:

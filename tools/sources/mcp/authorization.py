@@ -10,8 +10,8 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,22 +24,29 @@ MAX_SCOPES = 100
 """How many scopes a server may want at a time."""
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-_NOTE_S = 2.0
+_NOTE_S, _FINISH_S = 2.0, 3.0
 _OURS = secrets.token_hex(16)
 """Marks the errors that opta makes: no server can."""
 
 _LACKS_SCOPES, _NOT_RENEWED = 40301, 40302
 
 
-def stored_login(config: ServerConfig, learn: Learn = ignore) -> Any:
-    """Return how requests to a server are authenticated: by its login, if it has one.
+@asynccontextmanager
+async def stored_login(config: ServerConfig, learn: Learn = ignore) -> AsyncIterator[Any]:
+    """Give how requests to a server are authenticated: by its login, if it has one.
 
     A header that the person configured is the login. A server that wants another raises
-    LoginNeeded. `learn` hears of the secrets of the login (R39).
+    LoginNeeded. `learn` hears of the secrets of the login (R39). At the end a login that is being
+    renewed is waited for, for what is answered then is good only if it is kept.
     """
     if any(name.lower() == "authorization" for name in config.headers):
-        return as_auth(_HeaderLogin().flow)
-    return as_auth(_StoredLogin(config, learn).flow)
+        yield as_auth(_HeaderLogin().flow)
+        return
+    login = _StoredLogin(config, learn)
+    try:
+        yield as_auth(login.flow)
+    finally:
+        await login.finish()
 
 
 def as_auth(flow: Callable[[Any], AsyncGenerator[Any, Any]]) -> Any:
@@ -134,6 +141,11 @@ class _StoredLogin:
         if wanted is not None and request.method == "POST":
             await _fail(response, _LACKS_SCOPES, await self._refused(login, wanted))
 
+    async def finish(self) -> None:
+        """Wait for a login that is being renewed, for a moment."""
+        if self._renewal is not None:
+            await asyncio.wait({self._renewal}, timeout=_FINISH_S)
+
     async def _current(self) -> tuple[Login, Exception | None]:
         """Return the login, and why it could not be renewed although it ran out.
 
@@ -158,8 +170,7 @@ class _StoredLogin:
         return self._login, None
 
     async def _renew(self, used: str) -> Login:
-        """Renew once for all requests that wait, to the end even if they are given up: what is
-        answered then is good only if it is kept."""
+        """Renew once for all requests that wait, to the end even if they are given up."""
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(renewed(self._config, self._store, used))
             self._renewal.add_done_callback(_looked_at)

@@ -46,11 +46,12 @@ async def open_address(
             error = told if response.is_error else ""
 
     async with (
+        stored_login(config, learn) as auth,
         http_client(
             config.url,
             headers={**NOT_COMPRESSED, **config.headers},
             timeout=timeout,
-            auth=stored_login(config, learn),
+            auth=auth,
             event_hooks={"response": [note]},
         ) as client,
         streamable_http_client(
