@@ -142,14 +142,13 @@ class Declarations:
     declaring: list[Place] = field(default_factory=list)
     assigning: list[Place] = field(default_factory=list)
 
-    def note(self, command: Command) -> None:
-        """Take in a finished command."""
-        name, at = command.builtin()
+    def note(self, name: str, operands: list[str]) -> None:
+        """Take in a finished command: its name and the words behind that."""
         if name in ("mapfile", "readarray"):
             self.arrays = True
         if name not in DECLARING and name != "read":
             return
-        for word in command.words[at + 1 :]:
+        for word in operands:
             if INTEGER_ATTRIBUTES.match(word) and name in DECLARING:
                 self.integers = True
             self.arrays = self.arrays or bool(_ARRAY_ATTRIBUTES.match(word))
@@ -199,15 +198,13 @@ def _check_printf(arguments: list[str], prefix: str) -> None:
         )
 
 
-def test_is_safe(command: Command) -> bool:
+def test_is_safe(name: str, arguments: list[str]) -> bool:
     """Tell whether a finished command is no `[` or `test`, or one that is safe with any value.
 
     Not so where a value may be the operator `-v`, or what `-v` is asked about.
     """
-    name, name_at = command.builtin()
     if name not in _TESTS:
         return True
-    arguments = command.words[name_at + 1 :]
     for at, word in enumerate(arguments):
         if PLACE not in word:
             continue

@@ -100,10 +100,8 @@ class Flow:
             if probe.integer:
                 self.computed.add(name)
 
-    def note(self, command: Command) -> None:
-        """Take in a finished command."""
-        name, at = command.builtin()
-        operands = command.words[at + 1 :]
+    def note(self, command: Command, name: str, operands: list[str]) -> None:
+        """Take in a finished command, its name and the words behind that."""
         if name in DECLARING:
             targets = [word.partition("=")[0] for word in operands]
             if any(map(_ASSOCIATIVE.match, operands)):

@@ -253,9 +253,11 @@ class WordReader(Reader):
 
     def _note_command(self, command: Command) -> None:
         """Take in a finished command."""
-        self.declarations.note(command)
-        self.flow.note(command)
-        if self.bash and not test_is_safe(command):
+        name, at = command.builtin()
+        operands = command.words[at + 1 :]
+        self.declarations.note(name, operands)
+        self.flow.note(command, name, operands)
+        if self.bash and not test_is_safe(name, operands):
             index = next(p.index for p in reversed(self.places) if p.command is command)
             raise self._error(
                 "may be taken for the operator `-v` here, whose operand bash may run. "

@@ -43,6 +43,8 @@ from tools.yamltext import Document, KeyPath
 DEFAULT_TIMEOUT_MS = 60_000
 
 _SECURITY = Security()
+_ENVIRONMENT = PlanEnvironment()
+_ENVIRONMENT_KEYS = frozenset({"environment", "file-paths", "working-directory"})
 _RISKS = {"read": Risk.LOW, "write": Risk.MEDIUM, "run": Risk.HIGH}
 
 
@@ -199,6 +201,8 @@ class _ToolReader:
         )
 
     def _environment(self) -> PlanEnvironment:
+        if not self.data.keys() & _ENVIRONMENT_KEYS:
+            return _ENVIRONMENT
         paths, environment = self.data.get("file-paths", {}), self.data.get("environment", {})
         convert = paths.get("cross-platform", {}).get("auto-convert", False)
         return PlanEnvironment(
