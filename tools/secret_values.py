@@ -27,33 +27,32 @@ SHORTEST = 8
 PLAIN = 16
 OPAQUE = 20
 
-_SECRET_NAME = re.compile(
-    r"(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|AUTHORI[SZ]ATION|JWT"
-    r"|(?:^|[_-])(?:PASS|AUTH|SIG|SIGNATURE)|[_-](?:PAT|PWD))S?(?=[_-]|\d|$)",
-    re.IGNORECASE,
+# These are compiled when they are first needed: the first prompt is there sooner.
+_SECRET_NAME = (
+    r"(?i)(?:KEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|AUTHORI[SZ]ATION|JWT"
+    r"|(?:^|[_-])(?:PASS|AUTH|SIG|SIGNATURE)|[_-](?:PAT|PWD))S?(?=[_-]|\d|$)"
 )
-_ABOUT = re.compile(
-    r"(?:[_-]|(?<=[a-z])(?=[A-Z]))"
-    r"(?:FILE|PATH|DIR|URL|URI|SOCK|ID|NAME|TYPE|MODE|HOST|PORT|DOMAIN|REGION|ENV|METHOD|SCOPES?"
+_ABOUT = (
+    r"(?:[_-]|(?<=[a-z])(?=[A-Z]))(?i:"
+    r"FILE|PATH|DIR|URL|URI|SOCK|ID|NAME|TYPE|MODE|HOST|PORT|DOMAIN|REGION|ENV|METHOD|SCOPES?"
     r"|PROVIDER|LENGTH|ALGORITHM|AUDIENCE|ISSUER|TTL|COUNT|LIMIT|BUDGET|FORMAT|VERSION|ENABLED"
-    r"|REQUIRED)$",
-    re.IGNORECASE,
+    r"|REQUIRED)$"
 )
 _PLAIN = re.compile(r"[^\W\d_]+|\d+")
 _PATH = re.compile(r"(?:~|\.{1,2})?/[\w.-]+(?:/[\w.@-]+)*/?|[A-Za-z]:\\.*")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _RUN = re.compile(rf"[A-Za-z0-9]{{{OPAQUE},}}")
 _BETWEEN = re.compile(r"[\s/?&=;:,@|#\"'{}()<>]+")
-_ASSIGNMENT = re.compile(
-    r"""([\w-]+)["']?\s*[:=]\s*["']?(?:(?:Bearer|Basic|Token)\s+)?([^\s"'&;|]+)""", re.IGNORECASE
+_ASSIGNMENT = (
+    r"""(?i)(?<![\w-])([\w-]+)["']?\s*[:=]\s*["']?(?:(?:Bearer|Basic|Token)\s+)?([^\s"'&;|]+)"""
 )
 _INERT = re.compile(r"[\w.~+/=@%:-]+")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_ADDRESS = re.compile(r"(?<![\w+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 
 
 def names_secret(name: str) -> bool:
     """Tell whether a variable, a header or a key of such a name may hold a secret."""
-    return _SECRET_NAME.search(name) is not None
+    return re.search(_SECRET_NAME, name) is not None
 
 
 def is_worth_masking(value: str) -> bool:
@@ -168,7 +167,7 @@ def _of_mapping(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _assigned(line: str) -> Iterator[str]:
-    for name, value in _ASSIGNMENT.findall(line):
+    for name, value in re.findall(_ASSIGNMENT, line):
         if _is_secret(name, value):
             yield value
 
@@ -192,7 +191,7 @@ def _is_mixed(run: str) -> bool:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if not names_secret(name) or _ABOUT.search(name) or _ADDRESS.match(value):
+    if not names_secret(name) or re.search(_ABOUT, name) or _ADDRESS.match(value):
         return False
     return is_worth_masking(value.strip())
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from tools.definition import Scope
-from tools.secret_values import argument_secrets, header_secrets, names_secret, variable_secrets
+from tools.secret_values import (
+    argument_secrets,
+    header_secrets,
+    line_secrets,
+    names_secret,
+    variable_secrets,
+)
 from tools.sources.mcp.config import LoginSettings, ServerConfig
 
 GENERATED = "9f8a7b6c5d4e3f2a1b0c9d8e"
@@ -71,6 +78,15 @@ def test_what_looks_made_by_a_generator_is_known_whatever_its_name():
 )
 def test_arguments_of_a_program_are_looked_at(arguments, secrets):
     assert argument_secrets(arguments) == secrets
+
+
+@pytest.mark.parametrize("text", ["a" * 200_000, "a-" * 100_000, "a://" * 50_000, "a=" * 100_000])
+def test_looking_at_a_long_value_takes_no_time_that_grows_with_its_square(text):
+    began = time.process_time()
+    argument_secrets([text, f"{text} {text}"])
+    line_secrets(text)
+    variable_secrets({"MODE": text, "API_KEY": text})
+    assert time.process_time() - began < 2
 
 
 def test_what_a_secret_variable_became_is_known_wherever_it_stands():
