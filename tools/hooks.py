@@ -34,7 +34,6 @@ from tools.events import Emit, HookFinished
 from tools.hook_settings import HookCommand, HookSettings
 from tools.permissions.gate import PermissionGate
 from tools.permissions.grant import Grant
-from tools.permissions.rules import Verdict
 from tools.record import record
 
 DENIED_CODE = 2
@@ -178,12 +177,9 @@ class HookRunner:
         effect = Effect(EffectKind.EXECUTE, hook.line, "run_command")
         shown = CommandDisplay(hook.line, str(hook.cwd))
         invocation = Invocation(hook.line, (effect,), shown, run)
-        judgement = self._gate.rules.judge(call, invocation)
-        if judgement is not None and judgement.verdict is Verdict.DENY:
-            return _Answer(f"the rule {judgement.rule.text} ({judgement.rule.origin}) denies it")
-        decision = self._gate.authorise_person(call, invocation, f"hook of {hook.source}")
+        decision = self._gate.authorise_configured(call, invocation, f"hook of {hook.source}")
         if decision.grant is None:
-            return _Answer(decision.by)
+            return _Answer(f"the {decision.by} denies it")
         try:
             await invocation.run(decision.grant, lambda text: None)
         except ProcessStartError as error:

@@ -71,10 +71,10 @@ class PermissionGate:
         """Make a gate.
 
         `approver` None means that nobody can answer. `default` holds where no rule and no mode
-        speaks. `remember` stores an "always" rule for later
-        runs and may raise OSError or StorageError: the answer then holds for this session, and
-        `tell` is told, which a front end sets. `allowlist` gives the commands that the team
-        allows, if it says so; a call of any tool is held to them.
+        speaks. `remember` stores an "always" rule for later runs and may raise OSError or
+        StorageError: the answer then holds for this session, and `tell` is told, which a front end
+        sets. `allowlist` gives the commands that the team allows, if it says so; a call of any tool
+        is held to them.
         """
         self.rules = rules
         self.approver = approver
@@ -115,9 +115,8 @@ class PermissionGate:
         A command is the person's own. A file that is only read is read for the model, and a
         message may name it in text that was pasted: there deny rules hold.
         """
-        judgement = self.rules.judge(call, invocation) if _only_reads(invocation) else None
-        if judgement is not None and judgement.verdict is Verdict.DENY:
-            return _denied_by_rule(judgement.rule)
+        if _only_reads(invocation):
+            return self.authorise_configured(call, invocation, how)
         return _allowed(call, invocation, how)
 
     def authorise_configured(
@@ -151,8 +150,7 @@ class PermissionGate:
         if judgement is not None and judgement.verdict is Verdict.DENY:
             return _denied_by_rule(judgement.rule)
         allowlist = self.allowlist()
-        part = "" if allowlist is None else allowlist.refused(invocation, self.rules.root)
-        if allowlist is not None and part:
+        if allowlist is not None and (part := allowlist.refused(invocation, self.rules.root)):
             return _denied_by_allowlist(allowlist, part)
         if self.mode is Mode.PLAN and not self.rules.only_reads(invocation):
             return Decision(
