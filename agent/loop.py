@@ -322,7 +322,6 @@ class _Turn:
         try:
             await batch.run()
         finally:
-            batch.close()
             self._conversation.commit(message, batch.results())
         self._check_calls(batch)
 

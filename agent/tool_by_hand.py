@@ -102,12 +102,8 @@ class _PersonExecutor:
         self._executor = executor
 
     async def run(self, call: ToolCall, emit: Emit) -> ToolResult:
-        batch = self._executor.batch([call], emit)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        return batch.results()[0]
+        (result,) = await self._executor.batch([call], emit).run()
+        return result
 
     def prepare(self, call: ToolCall) -> Invocation:
         return self._executor.prepare(self._executor.resolve(call))

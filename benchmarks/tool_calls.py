@@ -45,12 +45,8 @@ class Tools:
 
     async def call(self, name: str) -> ToolResult:
         """Run a tool. Raises RuntimeError where it fails."""
-        batch = self._executor.batch([ToolCall("call", name, "{}")], lambda event: None)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        result = batch.results()[0]
+        call = ToolCall("call", name, "{}")
+        (result,) = await self._executor.batch([call], lambda event: None).run()
         if not result.success:
             raise RuntimeError(result.text[:1000])
         return result

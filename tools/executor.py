@@ -112,9 +112,10 @@ class ToolExecutor:
         hooks: Hooks | None = None,
         by_hand: bool = False,
     ) -> None:
-        """Make an executor. `by_hand` lets interactive tools talk to the person.
+        """Make an executor.
 
-        `ask_model` is for programs of tools; a front end with a model sets it.
+        `builtins` are by name. `by_hand` lets interactive tools talk to the person. `ask_model`,
+        which a front end with a model sets, is how programs of tools ask it.
         """
         self.registry = registry
         self.gate = gate
@@ -130,12 +131,8 @@ class ToolExecutor:
 
     async def run_as_person(self, call: ToolCall, emit: Emit) -> ToolResult:
         """Run a call that the person typed: shown, not asked (R48)."""
-        batch = CallBatch(self, [call], emit, by_person=True)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        return batch.results()[0]
+        (result,) = await CallBatch(self, [call], emit, by_person=True).run()
+        return result
 
     def resolve(self, call: ToolCall) -> ResolvedCall:
         """Find the tool and check the arguments. Raises ToolError with the text for the model."""
@@ -174,11 +171,7 @@ class ToolExecutor:
 
         async def ask(inner: ResolvedCall, invocation: Invocation) -> ToolResult:
             batch = CallBatch(self, [inner.as_call()], emit, prepared=(inner, invocation))
-            try:
-                await batch.run()
-            finally:
-                batch.close()
-            (result,) = batch.results()
+            (result,) = await batch.run()
             if result.outcome is not Outcome.DENIED:
                 touched.extend(_touched(invocation))
             return result
@@ -330,16 +323,22 @@ class CallBatch:
         """How many calls name a tool that is on, with arguments that fit."""
         return len(self._resolved)
 
-    async def run(self) -> None:
-        """Prepare, ask and run. When cancelled, `close` gives the unfinished calls their result."""
-        for call in self._calls:
-            self._emit(CallProposed(call))
-        waiting: Sequence[int] = range(len(self._calls))
-        while waiting:
-            waiting = await self._round(waiting)
+    async def run(self) -> tuple[ToolResult, ...]:
+        """Prepare, ask and run; return the results in call order.
 
-    def close(self) -> None:
-        """Give every call that has no result one that says it was interrupted."""
+        When cancelled, the unfinished calls get a result that says so before this raises.
+        """
+        waiting: Sequence[int] = range(len(self._calls))
+        try:
+            for call in self._calls:
+                self._emit(CallProposed(call))
+            while waiting:
+                waiting = await self._round(waiting)
+        finally:
+            self._interrupt_unfinished()
+        return self.results()
+
+    def _interrupt_unfinished(self) -> None:
         for position in range(len(self._calls)):
             if position in self._results:
                 continue
@@ -355,7 +354,7 @@ class CallBatch:
             self._finish(position, result)
 
     def results(self) -> tuple[ToolResult, ...]:
-        """The results in call order; complete once `run` returned or `close` was called."""
+        """The results in call order; complete once `run` has returned or raised."""
         return tuple(self._results[position] for position in range(len(self._calls)))
 
     async def _round(self, positions: Sequence[int]) -> list[int]:

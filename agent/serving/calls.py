@@ -177,14 +177,11 @@ class ServedCalls:
             if isinstance(event, CallOutput):
                 served.output(event.text)
 
-        batch = self._chat.executor.batch([call], emit)
         try:
-            await batch.run()
+            (result,) = await self._chat.executor.batch([call], emit).run()
         finally:
-            batch.close()
             self._approver.clients.pop(call.id, None)
             request = self._approver.unanswered.pop(call.id, None)
-        result = batch.results()[0]
         if request is None or result.outcome is not Outcome.DENIED:
             return result
         return replace(result, text=f"{result.text}\n{way_to_allow(request)}")

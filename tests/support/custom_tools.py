@@ -88,8 +88,4 @@ class Project:
             [ToolCall(next(self._ids), name, json.dumps(args)) for name, args in calls],
             self.events.append,
         )
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        return batch.results()
+        return await batch.run()

@@ -86,12 +86,7 @@ class Session:
         )
         executor = ToolExecutor(self.registry(), self.gate, {}, services)
         made = [ToolCall(str(n), name, json.dumps(args)) for n, (name, args) in enumerate(calls)]
-        batch = executor.batch(made, lambda event: None)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        return batch.results()
+        return await executor.batch(made, lambda event: None).run()
 
     async def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, progress: Any = None

@@ -131,7 +131,6 @@ async def test_cancelling_between_rounds_gives_every_call_a_result(project):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    batch.close()
     assert [r.outcome for r in batch.results()] == [
         Outcome.OK, Outcome.CANCELLED, Outcome.CANCELLED,
     ]  # fmt: skip

@@ -163,12 +163,8 @@ class Bench:
             for place, (name, what) in enumerate(step.calls)
         ]
         before = len(self.recorder.ran)
-        batch = self.executor.batch(calls, self._note)
-        try:
-            await batch.run()
-        finally:
-            batch.close()
-        for call, result in zip(calls, batch.results(), strict=True):
+        results = await self.executor.batch(calls, self._note).run()
+        for call, result in zip(calls, results, strict=True):
             self.results[self._key(call)] = result
         for identity, _, _ in self.recorder.ran[before:]:
             name = step.calls[int(identity.rpartition("_")[2])][0]

@@ -40,9 +40,8 @@ async def send(project, name, text):
     """Send one call with arguments as raw text and return its result."""
     batch = project.executor.batch([ToolCall("c1", name, text)], project.events.append)
     started = time.monotonic()
-    await batch.run()
+    (result,) = await batch.run()
     assert time.monotonic() - started < SOON_S
-    (result,) = batch.results()
     assert result.text
     assert "The tool failed" not in result.text
     assert "Traceback" not in result.text
