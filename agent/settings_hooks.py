@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,47 @@ class Said:
     place: str
     value: Any
     source: str
+
+
+_HOOK_FORM = "{command: [PROGRAM, ARGUMENT…], tools: […], timeout: SECONDS, required: true}"
+
+
+def first_mistake(entries: Iterable[object]) -> str:
+    """Return the place and what is wrong of the first entry that is no hook, else nothing."""
+    found = ((index, _mistake(entry)) for index, entry in enumerate(entries))
+    return next((f"[{index}]{told}" for index, told in found if told), "")
+
+
+def _mistake(entry: object) -> str:
+    if not isinstance(entry, dict):
+        return f" is no hook: write {_HOOK_FORM}"
+    for key, (fits, wanted) in _HOOK_KEYS.items():
+        if key in entry and not fits(entry[key]):
+            return f".{key} must be {wanted}"
+    if "command" not in entry:
+        return " has no command"
+    unknown = next((key for key in entry if key not in _HOOK_KEYS), None)
+    return "" if unknown is None else f".{unknown} is unknown: a hook has {', '.join(_HOOK_KEYS)}"
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, list) and _are_texts(value) and bool(value and value[0])
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+_HOOK_KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "command": (_is_command, "a list of a program and its arguments"),
+    "tools": (_are_texts, "a list of names of tools"),
+    "timeout": (_is_time, "a number of seconds above 0"),
+    "required": (lambda value: isinstance(value, bool), "true or false"),
+}
 
 
 def collect_hooks(

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from agent.settings_hooks import first_mistake
 from tools.confinement import ANY, ENGINES, SANDBOXES, Sandboxing
 from tools.hook_settings import HOOK_TIMEOUT_S
 from tools.permissions.mode import Mode
@@ -265,6 +266,8 @@ def checked(key: Key, value: Any) -> Any:
     if _fits(key, value):
         return tuple(value) if isinstance(value, list) else value
     # What should be a mapping of headers may be one, with its key, that was not written as such.
+    if key.kind is Kind.HOOKS and isinstance(value, list):
+        raise ValueError(f"{key.name}{first_mistake(value)}")
     is_text = isinstance(value, str) and key.kind in (Kind.MAPPING, Kind.TEXTS)
     given = "a text" if is_text else _named(value)
     raise ValueError(f"{key.name} must be {key.allowed}, not {given}")
@@ -394,31 +397,9 @@ def _fits(key: Key, value: Any) -> bool:
 
 def _list_fits(key: Key, value: list[Any] | tuple[Any, ...]) -> bool:
     if key.kind is Kind.HOOKS:
-        return all(_is_hook(item) for item in value)
+        return not first_mistake(value)
     texts = key.kind in _LISTS and all(isinstance(item, str) for item in value)
     return texts and (key.kind is not Kind.PATHS or all(map(_is_path, value)))
-
-
-def _is_hook(item: object) -> bool:
-    if not isinstance(item, dict):
-        return False
-    command = item.get("command")
-    return (
-        _are_texts(command)
-        and bool(command and command[0])
-        and item.keys() <= {"command", "tools", "timeout", "required"}
-        and _are_texts(item.get("tools", []))
-        and isinstance(item.get("required", False), bool)
-        and _is_time(item.get("timeout", 1))
-    )
-
-
-def _are_texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _text_fits(key: Key, text: str) -> bool:

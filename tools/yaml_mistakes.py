@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import yaml
 
-_QUOTE = "write text that holds {}, : or # in quotes, or below the key after |"
 _MISTAKES = {
     "mapping values are not allowed": (
         "a `:` cannot make a key here",
@@ -19,7 +18,7 @@ _MISTAKES = {
     ),
     "did not find expected key": (
         "no key can begin here",
-        f"begin all keys in one column; {_QUOTE}",
+        "begin all keys in one column; quote a text that begins with a quote, [ or {",
     ),
 }
 """What is wrong and what to do, by a part of what the parser says."""
@@ -45,7 +44,8 @@ def explain(error: yaml.MarkedYAMLError, line: str) -> tuple[str, yaml.Mark | No
 def _unclosed(context: str, problem: str) -> tuple[str, str] | None:
     if "quoted scalar" in context and "end of stream" in problem:
         return "the quoted text that begins here has no end", "close the quote"
-    for kind, mark in (("flow sequence", "]"), ("flow mapping", "}")):
+    for kind, begin, end in (("flow sequence", "[", "]"), ("flow mapping", "{", "}")):
         if kind in context:
-            return f"the value that begins here is not closed with {mark}", f"close it; {_QUOTE}"
+            told = f"the value that begins here is not closed with {end}"
+            return told, f"close it, or quote the text that begins with {begin}"
     return None

@@ -272,20 +272,26 @@ def test_a_wrong_hook_in_config_toml_is_named_with_its_line_and_the_others_count
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "told"),
     [
-        "pre_tool_hooks: [{command: []}]",
-        "pre_tool_hooks: [{command: [x], tool: a}]",
-        "pre_tool_hooks: [x]",
-        "tool_hook_command: text",
-        "pre_tool_hooks: [{command: [x], timeout: 0}]",
+        ("pre_tool_hooks: [{command: []}]", "[0].command must be a list of a program and its"),
+        ("pre_tool_hooks: [{command: [x]}, {command: [x], tool: a}]",
+         "[1].tool is unknown: a hook has command, tools, timeout, required"),
+        ("pre_tool_hooks: [x]", "[0] is no hook: write {command: [PROGRAM"),
+        ("pre_tool_hooks: [{tools: [x]}]", "[0] has no command"),
+        ("pre_tool_hooks: x", " must be a list of hooks: command, tools, timeout, required"),
+        ("tool_hook_command: text", " must be a list of a program and its arguments, not 'text'"),
+        ("pre_tool_hooks: [{command: [x], timeout: 0}]", "[0].timeout must be a number of seconds"),
+        ("pre_tool_hooks: [{command: [x], tools: a}]", "[0].tools must be a list of names"),
+        ("pre_tool_hooks: [{command: [x], required: 1}]", "[0].required must be true or false"),
     ],
-)
-def test_wrong_settings_of_hooks_are_named_with_their_place(text):
+)  # fmt: skip
+def test_wrong_settings_of_hooks_are_named_with_their_place(text, told):
     user_config(f"model: m\n{text}\n")
     done = opta("-p", "go")
     assert done.returncode == 2
-    assert "config.yml:2:" in done.stderr
+    name = text.split(":")[0]
+    assert f"config.yml:2:1: {name}{told}" in done.stderr
 
 
 def test_a_hook_that_the_machine_enforces_is_left_out_by_nobody(recorder):

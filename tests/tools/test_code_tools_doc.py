@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.settings_keys import KEYS
 from tests.support.code_tools import CodeProject
 from tests.support.npm import VITEST, installed, needs_npm
 from tools.definition import CommandDisplay, Outcome
 
 PAGE = (Path(__file__).parents[2] / "docs" / "code-tools.md").read_text(encoding="utf-8")
-TOOLS = {
-    yaml.safe_load(text)["name"]: text for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-}
+BLOCKS = {text: yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)}
+TOOLS = {data["name"]: text for text, data in BLOCKS.items() if "code" in data}
 FILES = {
     "package.json": '{"type": "module", "dependencies": {"left-pad": "^1.3.0"}}',
     "shop.py": "class Cart:\n    async def add(self): ...\n",
@@ -54,6 +54,12 @@ def project(tmp_path):
 @pytest.fixture(scope="session")
 def modules(tmp_path_factory):
     return installed(tmp_path_factory, VITEST)
+
+
+def test_what_is_no_tool_are_settings():
+    others = [key for data in BLOCKS.values() if "code" not in data for key in data]
+    assert others == ["code_image"]
+    assert KEYS.keys() >= set(others)
 
 
 def test_there_is_a_tool_in_each_language():
