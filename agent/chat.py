@@ -229,6 +229,10 @@ class Chat:
         if command:
             await self.context.run_as_person(command, self.emit, background=background)
 
+    async def start_tool_as_person(self, name: str, arguments: JsonObject) -> None:
+        """Start a tool in the background for the person; the model learns of it like that."""
+        await self.context.start_tool_as_person(name, arguments, self.emit)
+
     def goodbye(self) -> str:
         """The way back, for printing on exit; empty when nothing was recorded."""
         if not self.session.journal.recorded:

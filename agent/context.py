@@ -8,11 +8,12 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from agent.images import read_image
 from agent.instructions import ProjectInstructions, environment_text
 from agent.messages import BY_PERSON, Image
-from tools.definition import ToolCall, ToolError, ToolResult
+from tools.definition import JsonObject, ToolCall, ToolError, ToolResult
 from tools.events import Emit
 from tools.executor import ToolExecutor
 from tools.files.workspace import FileProblem, Workspace
@@ -63,6 +64,11 @@ class MessageContext:
         more = {"background": True} if background else {}
         result = await self._call("run_command", emit, command=command, unsandboxed=True, **more)
         self._add_output(command, result)
+
+    async def start_tool_as_person(self, name: str, arguments: JsonObject, emit: Emit) -> None:
+        """Start a tool in the background for the person; the next message says so."""
+        result = await self._call(name, emit, **arguments, background=True)
+        self.tell_done(f"/jobs tool {name} {json.dumps(arguments)}\n{result.text}")
 
     def take_up(self, call: ToolCall, result: ToolResult) -> None:
         """Let a command that the person ran before the session was left go along later."""
@@ -158,7 +164,7 @@ class MessageContext:
         tell(f"attached {server}:{uri}")
         return f'<resource server="{server}" uri="{uri}">\n{result.text}\n</resource>'
 
-    async def _call(self, tool: str, emit: Emit, **arguments: str | bool) -> ToolResult:
+    async def _call(self, tool: str, emit: Emit, **arguments: Any) -> ToolResult:
         call = ToolCall(f"{BY_PERSON}{secrets.token_hex(4)}", tool, json.dumps(arguments))
         return await self._executor.run_as_person(call, emit)
 

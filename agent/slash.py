@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
-from agent import undo_chat, user_commands
+from agent import jobs_chat, undo_chat, user_commands
 from agent.model.base import ModelError
 from agent.model.factory import SCRIPT
 from prompts import load
@@ -258,37 +258,6 @@ async def _cost(chat: Chat, _: str) -> str:
     )
 
 
-async def _jobs(chat: Chat, rest: str) -> str:
-    verb, _, argument = rest.partition(" ")
-    if not rest:
-        lines = [f"  {job.id:>3}  {job.title}: {job.state}" for job in chat.jobs.all()]
-        return "\n".join(["Jobs:", *lines] if lines else ["Nothing was started."]) + _JOBS_USAGE
-    if verb in ("show", "stop", "start") and not argument:
-        wanted = "a command" if verb == "start" else "the number of a job"
-        return f"/jobs {verb} needs {wanted}.{_JOBS_USAGE}"
-    if verb == "start":
-        known = chat.jobs.all()
-        await chat.run_as_person(argument, background=True)
-        started = [job for job in chat.jobs.all() if job not in known]
-        return "\n".join(f"Job {job.id}: {job.state}" for job in started)
-    try:
-        if verb == "stop" and argument == "all":
-            return f"Stopped: {await chat.jobs.stop_all()}"
-        job = chat.jobs.find(argument if verb in ("stop", "show") else verb)
-        if verb == "stop":
-            await job.stop()
-    except ToolError as error:
-        return f"{error}{_JOBS_USAGE}"
-    return f"{job.recent.rstrip()}\n[job {job.id}: {job.state}]".lstrip()
-
-
-_JOBS_USAGE = """
-
-/jobs show ID         what it printed, the end of it while it runs
-/jobs stop ID|all     end it with everything it started
-/jobs start COMMAND   run a command of yours in the background"""
-
-
 async def _exit(chat: Chat, _: str) -> str:
     raise LeaveChat
 
@@ -313,7 +282,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("redo", "put again what was taken back", _redo),
     SlashCommand("rewind", "go back to an earlier message, files too", _rewind),
     SlashCommand("resume", "go on with an earlier session", _resume, "[ID]"),
-    SlashCommand("jobs", "what runs in the background", _jobs, "[show|stop|start]"),
+    SlashCommand("jobs", "what runs in the background", jobs_chat.jobs, "[show|stop|start|tool]"),
     SlashCommand("cost", "show tokens and cost of this session", _cost),
     SlashCommand("init", "let the model write AGENTS.md for this project", _init, "[what to say]"),
     SlashCommand("exit", "leave; the session can be resumed", _exit, aliases=("quit",)),

@@ -40,12 +40,13 @@ _FIRST: dict[str, Words] = {
         ("show", "what a job printed"),
         ("stop", "end a job with everything it started"),
         ("start", "run a command of yours in the background"),
+        ("tool", "run a tool in the background"),
     ],
 }
 
 
-_CONCERNS = {"info": None, "enable": False, "disable": True}
-"""Whether what `/tools` does concerns tools that are on: None for all."""
+_CONCERNS = {"info": None, "enable": False, "disable": True, "tool": True}
+"""Whether what `/tools` and `/jobs` do concerns tools that are on: None for all."""
 
 
 def following(chat: Chat, name: str, before: Sequence[str]) -> Words:
@@ -53,7 +54,7 @@ def following(chat: Chat, name: str, before: Sequence[str]) -> Words:
     match [name, *before]:
         case [_]:
             return [*_FIRST.get(name, ()), *(_servers(chat) if name == "mcp" else ())]
-        case ["tools", action, *_] if action in _CONCERNS:
+        case ["tools", action, *_] | ["jobs", "tool" as action] if action in _CONCERNS:
             return _tools(chat, _CONCERNS[action])
         case ["permissions", "mode"]:
             return [(mode, "") for mode in Mode]

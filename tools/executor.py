@@ -146,7 +146,7 @@ class ToolExecutor:
             raise ToolError(f"The tool {call.name} is off ({entry.reason}). Go on without it.")
         tool, builtin = entry.definition, self._builtin(entry.definition)
         given = parse_arguments(call.arguments_json)
-        background = self._takes_background(tool) and given.pop(BACKGROUND, False)
+        background = self.takes_background(tool) and given.pop(BACKGROUND, False)
         arguments = check_arguments(tool, given, builtin.aliases if builtin else {})
         return ResolvedCall(call.id, tool, arguments, background is True)
 
@@ -268,7 +268,7 @@ class ToolExecutor:
         unique = tuple(dict.fromkeys(found))
         return replace(plan, effects=(*plan.effects, *unique)) if unique else plan
 
-    def _takes_background(self, tool: ToolDefinition) -> bool:
+    def takes_background(self, tool: ToolDefinition) -> bool:
         """Tell whether `background` is for opta: not where it may be an argument of the tool's."""
         if self._services.jobs is None or self._builtin(tool) is not None:
             return False

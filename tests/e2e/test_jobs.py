@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.cli import OPTA, connected, opta
+from tests.support.code_tools import code_tool
 from tests.support.model_server import End, ModelServer, Reply, call, chat_chunk, say, sse
 from tests.support.processes import has_ended
 from tests.support.soon import until
@@ -183,6 +184,42 @@ def test_the_person_starts_lists_shows_and_stops_jobs():
         sent = server.sent_messages[-1]["content"]
     assert "Started as job 1" in sent
     assert gone("left")
+
+
+@needs_tmux
+def test_the_person_starts_a_tool_in_the_background():
+    tools = Path(os.environ["XDG_CONFIG_HOME"], "opta", "tools")
+    tools.mkdir(parents=True)
+    (tools / "serve.yaml").write_text(
+        "name: serve\ndescription: d\nbash: echo on {PORT}; echo $$ > pid; sleep 300\n"
+        "parameters: {PORT: {type: number, description: p, required: true}}\n"
+    )
+    (tools / "program.yaml").write_text(code_tool("program"))
+    with ModelServer([say("Noted.")]) as server:
+        with Terminal([*OPTA, *connected(server)]) as terminal:
+            terminal.wait("ask ·")
+            for text, shown in (
+                ("/jobs tool", "/jobs tool needs the name of a tool."),
+                ("/jobs tool srve", "There is no tool 'srve'. Nearest names: serve."),
+                ("/jobs tool serve PORT", "/jobs tool needs NAME=VALUE, not 'PORT'"),
+                ("/jobs tool serve PORT=x", "PORT must be of type number"),
+                ("/jobs tool serve HOST=x", "serve has no parameter 'HOST'. It has PORT."),
+                ("/jobs tool program", "program does not run in the background"),
+                ("/jobs tool serve PORT=80", "Job 1: running for"),
+                ("/jobs show 1", "on 80"),
+            ):
+                terminal.type(text)
+                terminal.send("Enter")
+                terminal.wait(shown)
+            terminal.type("hello")
+            terminal.send("Enter")
+            terminal.wait("Noted.")
+            terminal.type("/jobs stop 1")
+            terminal.send("Enter")
+            terminal.wait("[job 1: cancelled after")
+            assert gone("pid")
+        sent = server.sent_messages[-1]["content"]
+    assert 'serve {"PORT": 80}\nStarted as job 1' in sent
 
 
 def test_what_the_background_costs_in_tokens_is_small_and_not_paid_without_a_job():

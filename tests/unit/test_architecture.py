@@ -93,7 +93,7 @@ LAYERS = (
     ("agent.configuration", "agent.configured_model", "agent.project", "agent.team"),
     ("agent.mcp_by_hand", "agent.tool_registry"),
     ("agent.chat",),
-    ("agent.mcp_chat", "agent.team_chat", "agent.undo_chat"),
+    ("agent.jobs_chat", "agent.mcp_chat", "agent.team_chat", "agent.undo_chat"),
     ("agent.slash_words",),
     ("agent.slash",),
     ("agent.choices",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -159,10 +159,19 @@ def _warnings(hazards: Sequence[str], warnings: Sequence[str]) -> list[str]:
 
 def arguments_of(tool: ToolDefinition, parsed: Parsed, stdin: TextIO) -> dict[str, Any]:
     """Return the arguments that `--param` and `--args` give to a call. Raises UsageError."""
-    arguments = _from_json(parsed.options.get("--args"), stdin)
+    given = _from_json(parsed.options.get("--args"), stdin)
+    return given | arguments_from(tool, parsed.texts("--param"), "--param")
+
+
+def arguments_from(tool: ToolDefinition, pairs: Iterable[str], option: str) -> dict[str, Any]:
+    """Return the arguments that texts `NAME=VALUE` give to a call of `tool`.
+
+    `option` is where they stood, for messages. Raises UsageError, OptionError.
+    """
+    arguments: dict[str, Any] = {}
     properties = tool.parameters.get("properties", {})
-    for text in parsed.texts("--param"):
-        name, value = split_pair(text, "--param")
+    for text in pairs:
+        name, value = split_pair(text, option)
         if (
             properties
             and name not in properties
@@ -173,7 +182,7 @@ def arguments_of(tool: ToolDefinition, parsed: Parsed, stdin: TextIO) -> dict[st
             )
         types = properties.get(name, {}).get("type", "string")
         types = [types] if isinstance(types, str) else types
-        arguments[name] = typed_as_one_of(value, types, f"--param {name}")
+        arguments[name] = typed_as_one_of(value, types, f"{option} {name}")
     return arguments
 
 
