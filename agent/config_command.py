@@ -41,7 +41,6 @@ _FLAGS = ("model", "base_url", "api", "config", *CODEX_FLAGS)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
     commands = add_subcommands(parser, dest="action", metavar="ACTION", required=True)
     shown = add_command(commands, "show", "what every setting is, and where that was said")

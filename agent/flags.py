@@ -78,15 +78,15 @@ def add_codex_flags(parser: argparse.ArgumentParser) -> None:
 def add_permission_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say what needs no question; shared by everything that runs turns."""
     group = parser.add_argument_group("permission")
-    rule = {"action": "append", "default": [], "metavar": "RULE"}
-    group.add_argument("--allow", **rule, help="allow, e.g. 'run_command(npm test:*)'")  # type: ignore[arg-type]
-    group.add_argument("--ask", **rule, help="always ask")  # type: ignore[arg-type]
-    group.add_argument("--deny", **rule, help="never allow; beats every other rule")  # type: ignore[arg-type]
+    rule: dict[str, Any] = {"action": "append", "default": [], "metavar": "RULE"}
+    group.add_argument("--allow", **rule, help="allow, e.g. 'run_command(npm test:*)'")
+    group.add_argument("--ask", **rule, help="always ask")
+    group.add_argument("--deny", **rule, help="never allow; beats every other rule")
     group.add_argument(
-        "--auto-approve", **rule,  # type: ignore[arg-type]
+        "--auto-approve", **rule,
         help="allow all tools with a tag, e.g. tool:read",
     )  # fmt: skip
-    group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")  # type: ignore[arg-type]
+    group.add_argument("--auto-deny", **rule, help="deny all tools with a tag")
     group.add_argument(
         "--mode", "--permission-mode", choices=list(map(str, Mode)),
         help="what needs no question: reads (ask), also edits in this directory (accept-edits), "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from agent.errors import USAGE
 from agent.flags import (
@@ -30,11 +30,11 @@ exit codes:
 class Parser(argparse.ArgumentParser):
     """Says in one line what is wrong, and where help is."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
-            **settings,  # type: ignore[arg-type]
+            **settings,
         )
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

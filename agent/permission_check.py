@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import USAGE, UserError
 from tools.builtin.kit import Services
 from tools.builtin.run_command import prepare, tool
-from tools.definition import Effect, Invocation, ResolvedCall, ToolError
+from tools.definition import (
+    Effect,
+    Invocation,
+    Progress,
+    ResolvedCall,
+    TextDisplay,
+    ToolError,
+    ToolResult,
+)
 from tools.engine.environment import child_environment
 from tools.files.workspace import Workspace
 from tools.permissions.command_verdict import PartVerdict
 from tools.permissions.gate import Decision, Denial, PermissionGate
+from tools.permissions.grant import Grant
 from tools.permissions.rules import Rule, RuleError, Verdict, parse_rule
 from tools.permissions.shell import Match
 from tools.record import record
+
+if TYPE_CHECKING:
+    from tools.yamltext import Document, KeyPath
 
 
 @record
@@ -82,9 +95,7 @@ def _part(
 
 
 def _only(effect: Effect) -> Invocation:
-    from tools.definition import TextDisplay
-
-    async def run(grant: Any, progress: Any) -> Any:
+    async def run(grant: Grant, progress: Progress) -> ToolResult:
         raise ToolError("Only looked at.")
 
     return Invocation(effect.value, (effect,), TextDisplay(effect.value), run)
@@ -100,18 +111,20 @@ def read_rules_file(path: Path) -> tuple[list[Rule], Verdict]:
     try:
         document = parse(path.read_bytes(), path)
         data = document.data or {}
-        base = ("permissions",) if isinstance(data, dict) and "permissions" in data else ()
+        base: KeyPath = ()
+        if isinstance(data, dict) and "permissions" in data:
+            base = ("permissions",)
         data = (data["permissions"] or {}) if base else data
         if not isinstance(data, dict):
             raise document.error(base, "must hold deny, ask and allow lists")
-        return _rules_of(document, data, base, path), Verdict(data.get("default", "ask"))
+        return _rules_of(document, data, base), Verdict(data.get("default", "ask"))
     except (OSError, DocumentError) as error:
         reason = getattr(error, "strerror", None)
         message = f"cannot read {path}: {reason.lower()}" if reason else str(error)
         raise UserError(message, USAGE) from None
 
 
-def _rules_of(document: Any, data: dict[str, Any], base: Any, path: Path) -> list[Rule]:
+def _rules_of(document: Document, data: Mapping[str, Any], base: KeyPath) -> list[Rule]:
     rules: list[Rule] = []
     for name, value in data.items():
         if name == "default":
@@ -125,7 +138,7 @@ def _rules_of(document: Any, data: dict[str, Any], base: Any, path: Path) -> lis
             for index, text in enumerate(value):
                 line = document.position((*base, name, index))[0]
                 try:
-                    rules.append(parse_rule(Verdict(name), text, f"{path}:{line}"))
+                    rules.append(parse_rule(Verdict(name), text, f"{document.path}:{line}"))
                 except RuleError as error:
                     raise document.error((*base, name, index), str(error)) from None
     return rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +27,7 @@ from tools.engine.output import sanitize
 from tools.events import CallDecided
 from tools.formats.problems import shown_path
 from tools.permissions.gate import PermissionGate
+from tools.permissions.mode import Mode
 from tools.permissions.rule_review import review
 from tools.permissions.rules import Rule, RuleError, RuleSet, Verdict, parse_rule
 
@@ -114,12 +116,10 @@ def _check(args: argparse.Namespace, root: Path, out: TextIO) -> int:
     line = words[0] if len(words) == 1 else shlex.join(words)
     if args.rules:
         rules, default = read_rules_file(Path(args.rules))
-        gate = _gate(rules, root, default=default)
+        gate = _gate(rules, root, default)
     else:
         settings = _settings(args, root)
-        gate = _gate(
-            settings.rules, root, default=settings.default_verdict, mode=settings.mode
-        )  # fmt: skip
+        gate = _gate(settings.rules, root, settings.default_verdict, settings.mode)
         team_tools(settings, gate)
     whole, parts = check_command(gate, line, root)
     if args.format == "json":
@@ -188,8 +188,10 @@ def _newest(root: Path) -> Path:
     return found.path
 
 
-def _gate(rules: Any, root: Path, **more: Any) -> PermissionGate:
-    return PermissionGate(RuleSet(rules, root, (storage.output_dir(),)), **more)
+def _gate(
+    rules: Iterable[Rule], root: Path, default: Verdict, mode: Mode = Mode.ASK
+) -> PermissionGate:
+    return PermissionGate(RuleSet(rules, root, (storage.output_dir(),)), mode=mode, default=default)
 
 
 def _settings(args: argparse.Namespace, root: Path) -> Settings:

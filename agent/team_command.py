@@ -11,11 +11,12 @@ import secrets
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from agent import streams
 from agent.configuration import read_settings
 from agent.errors import FAILED, NEEDS_PERMISSION, USAGE, UserError
+from agent.flags import add_command, add_subcommands
 from agent.project import project_root
 from agent.settings_values import Settings
 from agent.team import credentials_of, heading, status_lines, team_config, team_tools
@@ -28,6 +29,8 @@ from tools.permissions.rules import RuleSet
 if TYPE_CHECKING:
     from tools.sources.team.config import TeamConfig
     from tools.sources.team.tools import TeamState, TeamTools, Waiting
+
+FoundT = TypeVar("FoundT")
 
 PORT = 8400
 TOKEN_ENV = "OPTA_TEAM_TOKEN"
@@ -50,27 +53,28 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def command(name: str, help_: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=help_, description=f"{help_[0].upper()}{help_[1:]}.")
-        made.add_argument("-C", "--directory", metavar="DIR", help="work in DIR")
-        return made
-
-    status = command("status", "show the team's tools as they are known here; asks nobody")
+    commands = add_subcommands(parser, dest="action", metavar="ACTION", required=True)
+    status = add_command(
+        commands, "status", "show the team's tools as they are known here; asks nobody"
+    )
     status.add_argument("--format", choices=("text", "json"), default="text")
-    sync = command("sync", "ask the team's source now")
+    sync = add_command(commands, "sync", "ask the team's source now")
     sync.add_argument(
         "--anew", action="store_true", help="take the answer even where it is older than the last"
     )
-    accept = command("accept", "show what waits, and use it from now on if you say so")
+    accept = add_command(
+        commands, "accept", "show what waits, and use it from now on if you say so"
+    )
     accept.add_argument("names", nargs="*", metavar="NAME", help="tools or files; all without any")
     accept.add_argument("--all", action="store_true", help="everything that waits (the default)")
     accept.add_argument("-y", "--yes", action="store_true", help="ask nothing")
-    login = command("login", "keep the token for the team's server (read from standard input)")
+    login = add_command(
+        commands, "login", "keep the token for the team's server (read from standard input)"
+    )
     login.add_argument("--forget", action="store_true", help="delete the token instead")
+    for command in (status, sync, accept, login):
+        command.add_argument("-C", "--directory", metavar="DIR", help="work in DIR")
     _configure_serve(
         commands.add_parser("serve", help="share a directory of tool files on this machine")
     )
@@ -111,7 +115,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
         raise UserError(str(error)) from None
 
 
-def _needed(found: Any, settings: Settings) -> Any:
+def _needed(found: FoundT | None, settings: Settings) -> FoundT:
+    """Return what the settings say of a team. Raises UserError where they say nothing."""
     if found is not None:
         return found
     if settings.teams.enabled:

@@ -21,7 +21,6 @@ A client starts it with an entry such as
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments, but those of every command of `opta mcp`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG
     parser.add_argument(
         "--tools", action="append", default=[], metavar="GLOB",
