@@ -25,7 +25,7 @@ from agent.conversation import Prices
 from agent.flags import CODEX_FLAGS
 from agent.instructions import FILE_NAME, ProjectInstructions
 from agent.journal import BATCH, CHAT, SERVED
-from agent.loop import Limits
+from agent.loop import DEFAULT_WINDOW_TOKENS, Limits
 from agent.project import ProjectTrust
 from agent.session import Session, find, resume, resume_newest, start
 from agent.settings_values import Settings
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 AskTrust: TypeAlias = Callable[[TrustReport, str], Awaitable[Trust]]
 """Asks the person; takes what the project brings now and the diff to what was trusted."""
-
-DEFAULT_WINDOW_TOKENS = 128_000
 
 
 @record

@@ -44,6 +44,9 @@ from tools.definition import ToolCall
 from tools.executor import CallBatch, ToolExecutor
 from tools.record import record
 
+DEFAULT_WINDOW_TOKENS = 128_000
+"""The size of the context window where nobody says it."""
+
 MAX_INVALID_ANSWERS = 3
 CUT_FROM_TOKENS = 4_000
 """Below this, an estimate that is twice the count may just be a bad estimate."""
@@ -55,7 +58,7 @@ class Limits:
 
     max_turns: int | None = None
     max_tokens_total: int | None = None
-    context_window: int = 128_000
+    context_window: int = DEFAULT_WINDOW_TOKENS
 
 
 @record
