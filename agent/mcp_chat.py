@@ -20,7 +20,7 @@ from tools.storage import StorageError
 
 if TYPE_CHECKING:
     from agent.chat import Chat
-    from tools.registry import ToolEntry
+    from tools.advertising import ToolEntry
 
 _NO_CONFIG_TOOLS = (
     "Tools of config.toml: none. A table [custom_tools.NAME] in .opta/config.toml or "

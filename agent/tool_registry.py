@@ -18,8 +18,8 @@ from tools.builtin.kit import Builtin
 from tools.commands.tools import ToolsCommand
 from tools.cost import CostMeter, Form, form_of
 from tools.definition import JsonObject, Scope, ToolDefinition
-from tools.formats.problems import shown_path
-from tools.registry import ToolProblem, ToolRegistry
+from tools.formats.problems import ToolProblem, shown_path
+from tools.registry import ToolRegistry
 from tools.sources.files import ToolFiles, has_files
 from tools.tool_names import refused_name, wire_names
 

@@ -21,8 +21,6 @@ from tools.record import record
 from tools.schema import check_arguments
 from tools.tool_names import other_names, place, wire_names, without_conflicts
 
-__all__ = ["OtherTools", "ToolEntry", "ToolProblem", "ToolRegistry", "ToolSettings"]
-
 MANY_TOOLS = 20
 """Above this many custom tools the token budget is worth a warning (X3)."""
 

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
+from tools.advertising import ToolEntry
 from tools.commands.usage import KnownTool, ToolUse, usage_data, usage_rows, usage_view
 from tools.cost import CostMeter, Form, list_tokens
 from tools.definition import JsonObject
 from tools.engine.output import json_text, visible
-from tools.formats.problems import shown_path
+from tools.formats.problems import ToolProblem, shown_path
 from tools.record import record
-from tools.registry import ToolEntry, ToolProblem, ToolRegistry
+from tools.registry import ToolRegistry
 from tools.tool_names import place
 
 DEFAULT_PRICE_PER_1000 = 0.001
