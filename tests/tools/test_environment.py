@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tools.engine.environment import WITHOUT_TERMINAL, child_environment
 
 SECRETS = {
@@ -19,12 +17,6 @@ OTHERS = {"PATH": "/bin", "OPTA_MODEL": "gpt", "GITHUB_TOKEN": "theirs", "PYTHON
 def test_keys_of_opta_are_left_out_and_nothing_else() -> None:
     made = child_environment(SECRETS | OTHERS, secrets=["MY_GATEWAY_KEY"])
     assert made == OTHERS | WITHOUT_TERMINAL
-
-
-@pytest.mark.parametrize("name", SECRETS)
-def test_a_key_that_a_tool_names_is_passed_on(name: str) -> None:
-    made = child_environment(SECRETS | OTHERS, secrets=["MY_GATEWAY_KEY"], named=[name])
-    assert made == {name: SECRETS[name]} | OTHERS | WITHOUT_TERMINAL
 
 
 def test_programs_are_told_not_to_ask_and_not_to_page() -> None:

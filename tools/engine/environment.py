@@ -38,21 +38,13 @@ WITHOUT_TERMINAL = {
 
 
 def child_environment(
-    environ: Mapping[str, str],
-    *,
-    secrets: Collection[str] = (),
-    named: Collection[str] = (),
+    environ: Mapping[str, str], *, secrets: Collection[str] = ()
 ) -> dict[str, str]:
     """Return `environ` for a child: without provider keys, and set up for having no terminal.
 
-    `secrets` are further names to leave out (each configured `api_key_env`); `named` are names
-    that a tool asks for by its own `env` list and therefore gets.
+    `secrets` are further names to leave out (each configured `api_key_env`).
     """
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if name in named or not is_secret(name, secrets)
-    }
+    kept = {name: value for name, value in environ.items() if not is_secret(name, secrets)}
     return kept | WITHOUT_TERMINAL
 
 

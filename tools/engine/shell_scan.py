@@ -211,7 +211,7 @@ class _Scanner(ExpansionReader):
             return
         if self.text[self.at + 1 : self.at + 2] == "(" and self.text[self.at] in "<>":
             self._bash_only("process substitution")
-            self._open_command(2)
+            self._open_command()
             return
         word = frame.word
         if word is not None and "".join(word.parts[:2]).isdigit() and not word.quoted:

@@ -105,12 +105,12 @@ class ExpansionReader(WordReader):
             return False
         return True
 
-    def _open_command(self, length: int) -> None:
+    def _open_command(self) -> None:
         """Open a substitution: a script of its own, whatever is around it."""
         self._add("", quoted=True)
         command = self.frames[-1].command.within()
         self._use(output_of(command))
-        self._open(Kind.COMMAND, ")", length)
+        self._open(Kind.COMMAND, ")", 2)
         self.frames[-1].command = command
 
     def _dollar(self) -> None:
@@ -120,7 +120,7 @@ class ExpansionReader(WordReader):
             self._add(DYNAMIC, quoted=True)
             self._open(Kind.ARITHMETIC, "))", 3)
         elif following == "(":
-            self._open_command(2)
+            self._open_command()
         elif following == "{":
             self._open_parameter(frame)
         elif following == "[":

@@ -31,10 +31,10 @@ class Passage:
         )
 
 
-def closest(text: str, wanted: str, budget_s: float = _BUDGET_S) -> list[Passage]:
+def closest(text: str, wanted: str) -> list[Passage]:
     """Return up to two passages of `text` that look most like `wanted`, in their order.
 
-    Stops after `budget_s` seconds with the best of what was looked at.
+    Stops after `_BUDGET_S` seconds with the best of what was looked at.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     target = [line.strip() for line in wanted.splitlines()]
@@ -42,7 +42,7 @@ def closest(text: str, wanted: str, budget_s: float = _BUDGET_S) -> list[Passage
         target.pop(0)
     if not lines or not target:
         return []
-    deadline = time.monotonic() + budget_s
+    deadline = time.monotonic() + _BUDGET_S
     anchor = max(range(len(target)), key=lambda number: len(target[number]))
     likely = nlargest(20, _alike(lines, target[anchor], deadline))
     found: list[Passage] = []
