@@ -21,12 +21,13 @@ from tools.definition import Scope
 from tools.hook_settings import HookCommand, HookSettings
 from tools.permissions.trust import (
     MAX_FILE_BYTES,
+    SEVERAL_TOOLS,
     ProjectFileError,
     TrustReport,
     read_project_file,
 )
 from tools.secret_values import argument_secrets
-from tools.sources.codex_config import PROJECT_FILES, user_config
+from tools.sources.codex_config import user_config
 from tools.sources.files import SEVERAL, tool_places
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def hook_settings(
     on the command line replaces those of files (B40).
     """
     files = [(codex_config(settings), False)]
-    files += [(root / name, True) for name in PROJECT_FILES if trusted is not None]
+    files += [(root / name, True) for name in SEVERAL_TOOLS if trusted is not None]
     hooks, problems = settings.hooks, []
     for path, project in files:
         commands, wrong = _codex_hooks(path, trusted if project else None, settings.profile)

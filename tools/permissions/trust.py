@@ -26,13 +26,17 @@ MAX_FILE_BYTES = 1 << 20
 MAX_FILES = 500
 MAX_BYTES = 8 << 20
 """Of all files together: nobody reads more before saying yes."""
+
 INSTRUCTIONS = "AGENTS.md"
 SWITCHING_FILES = (".opta/config.yml", ".mimir/config.yml")
 """Files of a project that turn tools on and off."""
 
 SETTINGS_FILES = (*SWITCHING_FILES, ".mcp.json")
 SEVERAL_TOOLS = (".opta/config.toml", ".codex/config.toml")
+"""Files of a project that may define several tools each, nearest first."""
+
 TOOL_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
+"""Where a project may have tool files, nearest first (X2)."""
 
 
 class Trust(StrEnum):

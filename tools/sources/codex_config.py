@@ -1,4 +1,4 @@
-"""Says which Codex `config.toml` files may define tools (B4, B32, B33)."""
+"""Says which Codex `config.toml` of the user may define tools (B4, B32, B33)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FILE = "config.toml"
-
-PROJECT_FILES = (f".opta/{FILE}", f".codex/{FILE}")
-"""Where a project may have one, nearest first."""
 
 
 def user_config(

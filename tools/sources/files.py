@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from tools.definition import Origin, Scope, Source, ToolDefinition
 from tools.formats.problems import ToolFileError, ToolProblem
+from tools.permissions.trust import SEVERAL_TOOLS, TOOL_DIRECTORIES
 from tools.record import record
-from tools.sources.codex_config import PROJECT_FILES
 from tools.storage import read_regular
 from tools.yamltext import MAX_BYTES
 
@@ -27,10 +27,6 @@ _INSTEAD = "write it as YAML or JSON, or move it there"
 _Signature: TypeAlias = tuple[int, ...]
 _CHANGED = "has changed since the project was trusted; it is not used before it is trusted again"
 _NOTHING_THERE = ((-1, errno.ENOENT), (-1, errno.ENOTDIR))
-
-
-PROJECT_DIRECTORIES = (".opta/tools", ".cycod/tools", ".mimir/tools")
-"""Where a project may have tool files, nearest first (X2)."""
 
 
 def tool_places(
@@ -48,7 +44,7 @@ def tool_places(
     `codex_config` a `config.toml` of the user's; None leaves them out.
     """
     local = [] if project is None else [
-        project / name for name in (*PROJECT_DIRECTORIES, *PROJECT_FILES)
+        project / name for name in (*TOOL_DIRECTORIES, *SEVERAL_TOOLS)
     ]  # fmt: skip
     user = [config_dir / "tools"]
     if home is not None:
