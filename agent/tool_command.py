@@ -40,7 +40,12 @@ def main(words: Sequence[str], out: TextIO) -> int:
         return 0
     if name not in commands.COMMANDS:
         sys.stderr.write(page("tool"))
-        raise UserError(f"there is no command `opta tool {name}`" if name else _NO_COMMAND, USAGE)
+        raise UserError(
+            f"there is no command `opta tool {name}`; `opta help tools` has those there are"
+            if name
+            else _NO_COMMAND,
+            USAGE,
+        )
     if any(word in _HELP for word in rest[: _before_dashes(rest)]):
         out.write(page(f"tool-{name}"))
         return 0
@@ -79,7 +84,7 @@ def _end_orderly() -> None:
             signal.signal(number, interrupt)
 
 
-_NO_COMMAND = "name a command, such as `opta tool list`"
+_NO_COMMAND = "name a command, such as `opta tool list`; `opta help tools` has all of them"
 
 
 def _before_dashes(words: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from textwrap import dedent
 
 import pexpect
 import pytest
@@ -65,6 +66,24 @@ def test_a_page_is_the_documented_text_with_optas_name(opta, name):
     assert opta(f"help {name.replace('-', ' ')}").out.rstrip("\n") == documented.rstrip("\n")
     words = name.replace("-", " ")
     assert opta(f"{words} --help").out == opta(f"{words} -h").out == page(name)
+
+
+def test_the_first_tool_of_the_help_is_written_as_shown_and_runs_without_a_warning(opta):
+    shown = page("tools").split("A FIRST TOOL\n")[1].split("WHERE TOOLS ARE")[0]
+    typed, written = shown.replace("\\\n", "").split("This writes .opta/tools/count-lines.yaml:")
+    added = opta(typed.strip().removeprefix("opta "))
+    assert (added.code, added.err) == (0, "")
+    text, *commands = written.split("\n\n  opta ")
+    assert (opta.local / "count-lines.yaml").read_text() == dedent(text).strip() + "\n"
+    (opta.root / "README.md").write_text("one\n")
+    for line in commands[0].split("\n  opta "):
+        ran = opta(line.strip())
+        assert (ran.code, ran.err) == (0, ""), line
+
+
+def test_no_command_and_an_unknown_one_say_where_all_are(opta):
+    assert "`opta help tools` has all of them" in opta("tool").err
+    assert "no command `opta tool frob`; `opta help tools` has" in opta("tool frob").err
 
 
 @pytest.mark.row("C362", "C363")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 from tools.commands.tool.store import ToolFile, ToolStore
 from tools.definition import Invocation, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import json_text, visible
+from tools.formats.problems import shown_path
 from tools.record import record
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ class Context:
         self.out.write(visible(text) if self.out.isatty() else text)
 
     def shown(self, path: Path) -> str:
-        """Return a path as people read it: relative to the directory opta works in."""
+        """Return a path as people read it: relative to the directory opta works in, else `~`."""
         root = self.store.root
-        return str(path.relative_to(root) if path.is_relative_to(root) else path)
+        return str(path.relative_to(root)) if path.is_relative_to(root) else shown_path(path)
 
 
 def usable(file: ToolFile) -> ToolDefinition:
