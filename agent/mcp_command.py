@@ -217,7 +217,7 @@ def _configured(arguments: argparse.Namespace, root: Path) -> Configured:
     trust = trust_in(root, given=arguments.trust)
     settings = read_settings(root, {}, trusted=trust.settings)
     configured = mcp_configured(trust, settings)
-    for problem in configured.problems:
+    for problem in filter(None, [trust.unused(), *configured.problems]):
         sys.stderr.write(f"opta: {problem}\n")
     if not settings.mcp_enabled:
         sys.stderr.write("opta: mcp.enabled is false: no server is used\n")

@@ -99,8 +99,8 @@ class ProjectTrust:
             else "this directory is not trusted"
         )
         return (
-            f"{why}: its own tools, settings and AGENTS.md are not used; a chat asks when it "
-            "starts here, and --trust uses them for this run"
+            f"{why}: its own tools, MCP servers, settings and AGENTS.md are not used; a chat asks "
+            "when it starts here, and --trust uses them for this run"
         )
 
     def holds(self, path: Path, sha256: str) -> bool:

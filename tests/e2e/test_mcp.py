@@ -146,6 +146,16 @@ def test_add_list_get_remove_and_logs(tmp_path):
     assert "there is no MCP server 'mine'" in gone.stderr
 
 
+def test_servers_of_a_project_that_is_not_trusted_are_spoken_of():
+    Path(".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
+    for words, code in [(["mcp"], 0), (["mcp", "get", "one"], 1)]:
+        done = opta(*words)
+        assert done.returncode == code
+        assert "this directory is not trusted: its own tools, MCP servers" in done.stderr
+    trusted = opta("mcp", "list", "--trust")
+    assert (trusted.stderr, trusted.stdout) == ("", "one  true  [.mcp.json:1]\n")
+
+
 def test_add_says_what_it_replaces_and_how_a_server_may_be_called():
     added = opta("mcp", "add", "mine", "--", "sh", "-c", "exit 3")
     assert "replaces" not in added.stdout

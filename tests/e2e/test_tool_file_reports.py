@@ -60,7 +60,7 @@ def test_tools_of_a_project_that_are_not_listed_are_spoken_of(tmp_path):
     (directory / "hi.yaml").write_text("description: Say hi\nbash: echo hi\n")
     for words in (["tools"], ["tools", "disable", "hi"]):
         told = opta(*words, cwd=tmp_path).stderr
-        assert "this directory is not trusted: its own tools" in told
+        assert "this directory is not trusted: its own tools, MCP servers," in told
         assert "a chat asks when it starts here, and --trust uses them for this run" in told
     done = opta("tools", "--trust", cwd=tmp_path)
     assert (done.stderr, "✓ hi " in done.stdout) == ("", True)
