@@ -25,6 +25,7 @@ from agent.ui.batch import (
     Summary,
     TextFrontEnd,
 )
+from tools.clock import elapsed_ms
 from tools.engine.process import settle
 
 MAX_PROMPT_BYTES = 4 * 1024 * 1024
@@ -75,7 +76,7 @@ class _Job:
             if self.chat.team is not None:
                 # What its source said meanwhile: there is no next turn to tell it before.
                 self.chat.tell_problems()
-            duration_ms = round((time.monotonic() - started) * 1000)
+            duration_ms = elapsed_ms(started)
             code = _exit_code(outcome, self.chat.gate.unanswered)
             self._finish(self._summary(outcome, code, duration_ms))
         finally:

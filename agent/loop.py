@@ -40,6 +40,7 @@ from agent.model.base import (
     UsageDelta,
 )
 from agent.retry import Retries
+from tools.clock import elapsed_ms
 from tools.definition import ToolCall
 from tools.executor import CallBatch, ToolExecutor
 from tools.record import record
@@ -132,13 +133,13 @@ async def run_turn(
         outcome = failed(error)
     except asyncio.CancelledError:
         turn.close_history()
-        emit(TurnFinished(TurnEnd.CANCELLED, duration_ms=_elapsed_ms(started)))
+        emit(TurnFinished(TurnEnd.CANCELLED, duration_ms=elapsed_ms(started)))
         raise
     except Exception as error:
         turn.close_history()
-        emit(TurnFinished(TurnEnd.FAILED, f"internal error: {error}", "", _elapsed_ms(started)))
+        emit(TurnFinished(TurnEnd.FAILED, f"internal error: {error}", "", elapsed_ms(started)))
         raise
-    emit(TurnFinished(outcome.end, outcome.detail, outcome.next_step, _elapsed_ms(started)))
+    emit(TurnFinished(outcome.end, outcome.detail, outcome.next_step, elapsed_ms(started)))
     return outcome
 
 
@@ -367,7 +368,3 @@ def failed(error: ModelError) -> TurnOutcome:
         next_step=error.next_step,
         unusable=error.kind is FailureKind.NO_KEY,
     )
-
-
-def _elapsed_ms(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)

@@ -24,6 +24,7 @@ from agent.errors import USAGE, UserError
 from agent.events import TurnEnd
 from agent.loop import TurnOutcome
 from tools import storage
+from tools.clock import elapsed_ms
 from tools.definition import JsonObject
 from tools.engine.output import sanitize
 from tools.record import record
@@ -213,7 +214,7 @@ class SpecLoop:
         except asyncio.CancelledError:
             run.end, run.detail = LoopEnd.CANCELLED, "interrupted"
             run.next_step = "The same command goes on in the same iteration."
-        run.duration_ms = _elapsed_ms(self._started)
+        run.duration_ms = elapsed_ms(self._started)
         run.tasks = task_counts(self._log)
         return run
 
@@ -237,7 +238,7 @@ class SpecLoop:
             outcome.detail,
             chat.conversation.usage.requests,
             chat.conversation.usage.total,
-            _elapsed_ms(started),
+            elapsed_ms(started),
             chat.gate.unanswered - denied,
             any(frame.kind == "task" for frame in log.frames[known:]),
         )
@@ -381,7 +382,3 @@ def _left(limit: int | None, used: int) -> int | None:
 
 def _least(one: int | None, other: int | None) -> int | None:
     return min((n for n in (one, other) if n is not None), default=None)
-
-
-def _elapsed_ms(started: float) -> int:
-    return round((time.monotonic() - started) * 1000)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from tools.actions import BuiltinAction, CodeAction, McpAction
 from tools.builtin.command_paths import guarded
 from tools.builtin.command_secrets import guarded_in_command, guarded_in_values
+from tools.clock import elapsed_ms
 from tools.definition import (
     EffectKind,
     Invocation,
@@ -224,7 +225,7 @@ class ToolExecutor:
             await programs.before(ready.resolved, emit)
         started = time.monotonic()
         result = await self._run(ready, emit)
-        result = replace(result, duration_ms=round((time.monotonic() - started) * 1000))
+        result = replace(result, duration_ms=elapsed_ms(started))
         if programs is not None:
             await programs.after(ready.resolved, result, emit)
         return result

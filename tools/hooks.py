@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.actions import BuiltinAction
+from tools.clock import elapsed_ms
 from tools.definition import (
     CommandDisplay,
     Effect,
@@ -156,8 +157,8 @@ class HookRunner:
         refused = phase == "pre_tool" and bool(_denial(answer))
         if answer.exit_code and not refused and not answer.problem:
             answer = _Answer(f"it ended with exit code {answer.exit_code}{_said(answer.errors)}")
-        elapsed_ms = round((time.monotonic() - started) * 1000)
-        emit(HookFinished(phase, hook.line, call_id, answer.problem, refused, elapsed_ms))
+        took_ms = elapsed_ms(started)
+        emit(HookFinished(phase, hook.line, call_id, answer.problem, refused, took_ms))
         # Once is enough to act on; every run is in the journal.
         if answer.problem and (hook, answer.problem) not in self._told:
             self._told.add((hook, answer.problem))

@@ -31,6 +31,7 @@ from agent.events import (
 from agent.messages import AssistantMessage, UserMessage
 from agent.project import ProjectTrust
 from agent.serving.asking import Ask, ClientApprover, way_to_allow
+from tools.clock import elapsed_ms
 from tools.definition import JsonObject, Outcome, Source, ToolCall, ToolDefinition, ToolResult
 from tools.engine.output import visible
 from tools.events import CallEvent, CallFinished, CallOutput
@@ -76,7 +77,6 @@ class ServedTools:
         self._entries: object = None
         self._tools: dict[str, ToolDefinition] = {}
         self._looking = asyncio.Lock()
-        self._looked = 0.0
         self.changed: list[Callable[[], None]] = []
 
     @property
@@ -102,7 +102,6 @@ class ServedTools:
             before = self.tools
             self._renew()
             await self._chat.look_again()
-            self._looked = time.monotonic()
         if self.tools is not before:
             for tell in self.changed:
                 tell()
@@ -193,5 +192,5 @@ class ServedCalls:
             if error is not None:
                 self._chat.notice(f"internal error: {error}", Level.ERROR)
         if not self._running:
-            took_ms = round((time.monotonic() - self._began) * 1000)
+            took_ms = elapsed_ms(self._began)
             self._chat.emit(TurnFinished(TurnEnd.DONE, duration_ms=took_ms))

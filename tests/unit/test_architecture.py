@@ -24,7 +24,7 @@ PACKAGES = ("prompts", "tools", "agent")
 
 LAYERS = (
     ("prompts",),
-    ("tools.record", "tools.jsontext"),
+    ("tools.record", "tools.clock", "tools.jsontext"),
     ("tools.actions", "tools.confinement", "tools.hook_settings", "tools.yaml_mistakes"),
     (
         "tools.definition",

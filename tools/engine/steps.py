@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tools import storage
+from tools.clock import elapsed_ms
 from tools.confinement import Level
 from tools.definition import Progress, ResolvedCall, ToolError
 from tools.engine.commands import Start
@@ -44,7 +45,7 @@ class Clock:
 
     def rest_ms(self) -> int:
         """Return how much time is left, in ms; not below 0."""
-        return max(0, self.timeout_ms - round((time.monotonic() - self.started) * 1000))
+        return max(0, self.timeout_ms - elapsed_ms(self.started))
 
     def is_over(self) -> bool:
         """True when the time is up."""
@@ -200,7 +201,7 @@ async def run_step(
         signalled=attempt.signalled,
         started=started,
         ended=datetime.now(UTC),
-        duration_ms=round((time.monotonic() - clock) * 1000),
+        duration_ms=elapsed_ms(clock),
         full_output=attempt.full_output,
         cut=attempt.cut,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.actions import PlanAction
+from tools.clock import elapsed_ms
 from tools.commands.tool.kit import (
     DONE,
     FAILED,
@@ -176,9 +177,9 @@ class _Runner:
             failures = failures_of(dict(one.expected), result, shown, self.root)
         finally:
             trouble = await asyncio.shield(self._clean_up(one))
-        elapsed = round((time.monotonic() - started) * 1000)
+        took_ms = elapsed_ms(started)
         status = Status.FAILED if failures or trouble else Status.PASSED
-        return TestReport(one, status, (*failures, *trouble), result.text, elapsed, shown)
+        return TestReport(one, status, (*failures, *trouble), result.text, took_ms, shown)
 
     async def _clean_up(self, one: ToolTest) -> list[str]:
         trouble = []
