@@ -22,6 +22,7 @@ rows: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m scripts.tool_reference --write
+	$(BIN)/python -m scripts.settings_table --write
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -366,17 +366,6 @@ def _slips(typed: str, meant: str) -> int:
     return row[-1]
 
 
-def keys_table() -> str:
-    """Return the table of all settings as Markdown, for the documentation."""
-    rows = ["| Setting | Value | Default | Meaning | Flag, variables |", "|---|---|---|---|---|"]
-    for key in _ALL:
-        default = "" if key.default in (None, "", (), {}) else f"`{_shown(key.default)}`"
-        other = ", ".join(f"`{name}`" for name in (key.flag, *key.env) if name)
-        name = f"`{key.name}`" if key.file else "(flag only)"
-        rows.append(f"| {name} | {key.allowed} | {default} | {key.help} | {other} |")
-    return "\n".join(rows) + "\n"
-
-
 def _fits(key: Key, value: Any) -> bool:
     match value:
         case bool():

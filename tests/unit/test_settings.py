@@ -11,8 +11,9 @@ import pytest
 
 from agent.settings import load_settings
 from agent.settings_files import SettingsError
-from agent.settings_keys import KEYS, keys_table
+from agent.settings_keys import KEYS
 from agent.settings_values import Settings
+from scripts import settings_table
 from tests.support.tool_files import EXAMPLES
 from tools.permissions.mode import Mode
 from tools.permissions.rules import Verdict
@@ -357,8 +358,8 @@ def test_bytes_that_are_no_settings_are_one_clear_error(places, data) -> None:
 
 
 def test_every_key_has_a_place_in_the_documentation() -> None:
-    text = (REPOSITORY / "docs" / "settings.md").read_text()
-    assert keys_table() in text
+    text = settings_table.PAGE.read_text(encoding="utf-8")
+    assert settings_table.table() in text, "run `make docs`"
 
 
 def test_yaml_is_not_imported_while_there_is_no_file(places) -> None:
