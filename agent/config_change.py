@@ -17,7 +17,7 @@ from agent.settings_edit import (
     replace_settings_text,
     set_value,
 )
-from agent.settings_files import Layer, SettingsError
+from agent.settings_files import Layer, SettingsError, managed_file
 from agent.settings_hooks import HOOK_KEYS
 from agent.settings_keys import Key, KeyPath, Kind, find_key, from_words
 from agent.settings_view import entries, select, without_secrets
@@ -99,8 +99,7 @@ def _check_allowed(key: Key, project: Path | None) -> None:
     if not key.file:
         raise ValueError(f"{key.name} cannot be stored: give {key.flag} each time")
     if key.managed_only:
-        managed = storage.global_dir() / "config.yml"
-        raise ValueError(f"only the managed file {managed} may set {key.name}")
+        raise ValueError(f"only the managed file {managed_file()} may set {key.name}")
     if project is not None and not key.project:
         raise ValueError(f"a project may not set {key.name}: use --scope user")
 

@@ -21,9 +21,8 @@ from agent.flags import (
     add_subcommands,
 )
 from agent.project import ProjectTrust, project_root, trust_in
-from agent.settings_files import Layer, SettingsError, read_project, user_file
+from agent.settings_files import Layer, SettingsError, managed_file, read_project, user_file
 from agent.settings_view import Entry, entries, place_of, said_by, select
-from tools import storage
 from tools.engine.output import visible
 from tools.formats.problems import shown_path
 from tools.permissions.trust import SETTINGS_FILES
@@ -120,7 +119,7 @@ def _found(arguments: argparse.Namespace, root: Path, trust: ProjectTrust) -> _F
 
 
 def _files(root: Path, trust: ProjectTrust) -> list[tuple[Path, str]]:
-    own = [storage.global_dir() / "config.yml", user_file()]
+    own = [managed_file(), user_file()]
     states = [(path, "used" if path.exists() else "not there") for path in own]
     there = {file.path for file in trust.report.settings}
     used = "used" if trust.settings is not None else "not used: not trusted"

@@ -14,7 +14,7 @@ from agent.errors import USAGE, UserError
 from agent.project import ProjectTrust
 from agent.redaction import configured_secrets
 from agent.settings import load_settings
-from agent.settings_files import SettingsError
+from agent.settings_files import SettingsError, managed_file, user_file
 from agent.settings_values import Settings
 from tools import storage
 from tools.definition import Scope
@@ -161,10 +161,7 @@ def mcp_configured(trust: ProjectTrust, settings: Settings) -> Configured:
     if not settings.mcp_enabled:
         return Configured()
     project = trust.root if trust.level.runs else None
-    own = [
-        (Scope.USER, storage.config_dir() / "config.yml"),
-        (Scope.GLOBAL, storage.global_dir() / "config.yml"),
-    ]
+    own = [(Scope.USER, user_file()), (Scope.GLOBAL, managed_file())]
     configured = read_configured(
         project, own, os.environ, secrets=settings.secret_variables, holds=trust.holds
     )

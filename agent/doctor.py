@@ -15,6 +15,7 @@ from agent.errors import UserError
 from agent.messages import UserMessage
 from agent.model.base import ModelError, ModelRequest
 from agent.project import ProjectTrust, trust_in
+from agent.settings_files import managed_file, user_file
 from agent.settings_values import Settings
 from agent.team import team_tools
 from agent.tool_registry import build_registry
@@ -76,7 +77,7 @@ def _stopped(found: Diagnosis, files: list[str], error: Exception) -> Diagnosis:
 def _settings(found: Diagnosis, trust: ProjectTrust, flags: dict[str, Any]) -> Settings | None:
     files = []
     try:
-        own = [storage.global_dir() / "config.yml", storage.config_dir() / "config.yml"]
+        own = [managed_file(), user_file()]
         files = [str(path) for path in own if path.is_file()]
         report = trust.report
         found.project = {

@@ -13,11 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.settings_files import Layer, SettingsError, Value, read_own, read_project, user_file
+from agent.settings_files import (
+    Layer,
+    SettingsError,
+    Value,
+    managed_file,
+    read_own,
+    read_project,
+    user_file,
+)
 from agent.settings_hooks import FLAGS, Said, collect_hooks
 from agent.settings_keys import KEYS, checked, from_environment, from_override
 from agent.settings_values import Settings, TeamSettings
-from tools import storage
 from tools.confinement import IsolationSettings, Sandboxing
 from tools.hook_settings import HookSettings
 from tools.permissions.mode import Mode
@@ -48,7 +55,7 @@ def load_settings(
     """
     root = project.resolve()
     managed, user, mine, theirs = (Layer(p) for p in ("managed", "user", "user", "project"))
-    read_own(managed, storage.global_dir() / "config.yml", root, None)
+    read_own(managed, managed_file(), root, None)
     read_own(user, user_file(), root, mine)
     if trusted is not None:
         read_project(theirs, trusted)

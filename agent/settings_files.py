@@ -199,6 +199,11 @@ def user_file() -> Path:
     return storage.config_dir() / "config.yml"
 
 
+def managed_file() -> Path:
+    """Return the settings file of the machine's owner, which need not exist."""
+    return storage.global_dir() / "config.yml"
+
+
 def read_own(layer: Layer, path: Path, root: Path, mine: Layer | None) -> None:
     """Read the settings file of the person or of the machine; `mine` takes entries for `root`.
 

@@ -18,6 +18,7 @@ from agent.configuration import read_settings
 from agent.errors import FAILED, NEEDS_PERMISSION, USAGE, UserError
 from agent.flags import add_command, add_subcommands
 from agent.project import project_root
+from agent.settings_files import user_file
 from agent.settings_values import Settings
 from agent.team import credentials_of, heading, status_lines, team_config, team_tools
 from tools import storage
@@ -122,7 +123,7 @@ def _needed(found: FoundT | None, settings: Settings) -> FoundT:
     if settings.teams.enabled:
         told = f"{settings.teams.place}: teams.features.sharedTools is not true: no tool is shared"
         raise UserError(told, USAGE)
-    place = shown_path(storage.config_dir() / "config.yml")
+    place = shown_path(user_file())
     raise UserError(f"no team is set up: see `opta team --help` for what goes into {place}", USAGE)
 
 

@@ -22,10 +22,10 @@ from agent.serving.asking import ClientApprover
 from agent.serving.calls import ServedCalls, ServedTools, served_chat
 from agent.serving.http import MIN_TOKEN, Listening, listen, new_token, serve_http
 from agent.serving.options import TOKEN_VARIABLE
+from agent.settings_files import managed_file, user_file
 from agent.settings_values import Settings
 from agent.signals import cancel_on_signals
 from agent.tokens import count_text
-from tools import storage
 from tools.cost import CostMeter, form_of
 from tools.engine.process import settle
 from tools.permissions.rules import Rule
@@ -95,8 +95,8 @@ class _Renewal:
         return read_settings(self._trust.root, self._options.flags, trusted=self._trust.settings)
 
     def _state(self) -> tuple[object, ...]:
-        files = [storage.config_dir(), storage.global_dir(), self._trust.root / ".opta"]
-        return (self._trust.level, *(_stamp(place / "config.yml") for place in files))
+        files = [user_file(), managed_file(), self._trust.root / ".opta/config.yml"]
+        return (self._trust.level, *map(_stamp, files))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
