@@ -173,9 +173,9 @@ def test_a_broken_config_names_file_line_and_column_and_exits_2():
     wrong_value = opta("-p", "hi")
     config.write_text("model: [x\n")
     no_yaml = opta("-p", "hi")
-    for done in (wrong_value, no_yaml):
+    for done, place in ((wrong_value, "2:1"), (no_yaml, "1:8")):
         assert done.returncode == 2
-        assert "config.yml:2:" in done.stderr
+        assert f"config.yml:{place}: " in done.stderr
         assert "Traceback" not in done.stderr
     assert "chat" in wrong_value.stderr
 
