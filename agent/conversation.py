@@ -76,7 +76,7 @@ class Conversation:
         self.usage = Usage()
         self.overhead_tokens = 0
         self._held: Sequence[JsonObject] = ()
-        self._counted_tokens = 0
+        self._counted_tokens = self._counted_overhead = 0
         self._uncounted = self._all = sum(map(_characters, self.messages))
         self.cut_told = False
         self.tools_told: Sequence[JsonObject] = ()
@@ -84,9 +84,11 @@ class Conversation:
     @property
     def context_tokens(self) -> int:
         """Tokens of the next request, as far as known."""
-        base = self._counted_tokens or (
-            self.overhead_tokens + len(self.system) // CHARACTERS_PER_TOKEN
-        )
+        base = self.overhead_tokens
+        if self._counted_tokens:
+            base = max(self._counted_tokens + base - self._counted_overhead, 0)
+        else:
+            base += len(self.system) // CHARACTERS_PER_TOKEN
         return base + self._uncounted // CHARACTERS_PER_TOKEN
 
     @property
@@ -108,10 +110,7 @@ class Conversation:
         if schemas is self._held:
             return
         self._held = schemas
-        tokens = len(json.dumps(schemas)) // CHARACTERS_PER_TOKEN
-        if self._counted_tokens:
-            self._counted_tokens += tokens - self.overhead_tokens
-        self.overhead_tokens = tokens
+        self.overhead_tokens = len(json.dumps(schemas)) // CHARACTERS_PER_TOKEN
 
     def add_user(self, message: UserMessage) -> None:
         """Append what the person said."""
@@ -145,6 +144,7 @@ class Conversation:
             return
         self.usage.add(usage)
         self._counted_tokens = usage.input
+        self._counted_overhead = self.overhead_tokens
         self._uncounted = 0
 
     def prune_outputs(self) -> int:

@@ -131,7 +131,10 @@ def call_body(
     if not text and (not result.success or result.exit_code is not None):
         # What a command printed is what the person wants to see of it.
         text = result.text.removesuffix(f"[exit code: {result.exit_code}]")
-    lines = wrap(sanitize(text).strip("\n"), columns - 2) if text.strip() else []
+    # Without an exit code it is opta that speaks, or a server: in sentences.
+    in_words = not result.success and result.exit_code is None
+    body = sanitize(text).strip("\n")
+    lines = wrap(body, columns - 2, words=in_words) if text.strip() else []
     rest = f", all in {result.full_output}{offer}" if result.full_output else offer
     if most is None:
         folded = lines

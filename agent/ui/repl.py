@@ -189,8 +189,7 @@ class Repl:
             leave=self.leave, tell=self.emit, changed=self.refresh,
         )  # fmt: skip
         self._turns = Turns(
-            port.submit, started=self._turn_started,
-            failed=lambda e: self.emit(Notice(f"{type(e).__name__}: {e}", Level.ERROR)),
+            port.submit, started=self._turn_started, tell=self.emit,
             give_back=self.give_back, changed=self.refresh,
         )  # fmt: skip
         self._control.attach(self._turns)

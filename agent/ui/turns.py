@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from agent.events import Event, MessageAdded, TurnEnd, TurnFinished
+from agent.events import Event, Level, MessageAdded, Notice, TurnEnd, TurnFinished
 
+_UNSENT = "Stopped before it was sent: it is in the input again."
 STOP_WAIT_S = 3.0
 """How long leaving waits for a turn to clean up, in seconds."""
 
@@ -16,9 +17,10 @@ class Turns:
 
     `text` is what the turn that runs was started with, empty when none runs; `queue` what waits,
     to join the turn or to begin the next.
-    `started` is told the text of each turn that begins and `failed` what a turn raised.
+    `started` is told the text of each turn that begins, and `tell` what a turn raised.
     `give_back` gets the waiting messages when the work went another way than they were meant for:
-    it was stopped, or it failed.
+    it was stopped, or it failed; and the text of a turn that was stopped before anything was done
+    for it.
     """
 
     def __init__(
@@ -26,7 +28,7 @@ class Turns:
         submit: Callable[[str, Callable[[], Sequence[str]]], Awaitable[None]],
         *,
         started: Callable[[str], None],
-        failed: Callable[[BaseException], None],
+        tell: Callable[[Event], None],
         give_back: Callable[[Sequence[str]], None],
         changed: Callable[[], None],
     ) -> None:
@@ -34,11 +36,11 @@ class Turns:
         self.text = ""
         self._submit = submit
         self._started = started
-        self._failed = failed
+        self._tell = tell
         self._give_back = give_back
         self._changed = changed
         self._task: asyncio.Task[None] | None = None
-        self._stopping = False
+        self._stopping = self._begun = False
         self._end: TurnEnd | None = None
 
     @property
@@ -56,7 +58,7 @@ class Turns:
         if self._task is not None:
             self.queue.append(text)
             return
-        self._stopping, self._end = False, None
+        self._stopping, self._begun, self._end = False, False, None
         self.text = text
         self._started(text)
         self._task = asyncio.create_task(self._run(text))
@@ -71,6 +73,7 @@ class Turns:
 
     def add(self, event: Event) -> None:
         """Take one event of the turn: what joins it, or how it ends, concerns the queue."""
+        self._begun = self._begun or not isinstance(event, Notice)
         if isinstance(event, MessageAdded):
             del self.queue[:1]
         elif isinstance(event, TurnFinished):
@@ -87,11 +90,13 @@ class Turns:
         await self._submit(text, lambda: tuple(self.queue))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        self.text = ""
+        self._task, text, self.text = None, self.text, ""
+        if task.cancelled() and not self._begun:
+            self._give_back((text,))
+            self._tell(Notice(_UNSENT, Level.WARNING))
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._failed(error)
+            self._tell(Notice(f"{type(error).__name__}: {error}", Level.ERROR))
         if error is not None or self._end in (TurnEnd.FAILED, TurnEnd.LIMIT):
             self._return_queue()
         if self.queue:

@@ -83,6 +83,17 @@ def test_the_bottom_line_counts_the_tools_before_the_first_message_and_after_a_s
         terminal.wait(lambda _: 5200 <= bottom_line_tokens(terminal) <= 5300)
 
 
+def test_a_server_that_counts_few_tokens_makes_no_bottom_line_below_nothing():
+    with ModelServer([say("Hi.", input_tokens=10)]) as server, chat(server) as terminal:
+        enter(terminal, "hello")
+        terminal.wait("Hi.")
+        enter(terminal, "/tools disable run_command")
+        terminal.wait("Disabled tool: run_command")
+        terminal.wait(lambda screen: "· 0/128k tokens (0%)" in screen)
+        enter(terminal, "/tools enable run_command")
+        terminal.wait(lambda _: 10 <= bottom_line_tokens(terminal) < 30)
+
+
 def test_a_conversation_with_a_question_and_the_way_back():
     turns = [
         say("Let me see."),

@@ -296,6 +296,8 @@ def test_a_message_does_not_wait_long_for_servers_and_escape_ends_the_wait(tmp_p
         terminal.send("Escape")
         terminal.wait(lambda screen: "(Esc to stop)" not in screen, SOON_S)
         assert server.requests == []
+        screen = terminal.wait("! Stopped before it was sent: it is in the input again.", SOON_S)
+        assert screen.splitlines().count("> go") == 2, "what was said, and the input"
         terminal.send("C-c")
         terminal.wait(lambda screen: re.search("^>$", screen, re.MULTILINE) is not None, SOON_S)
         enter(terminal, "go on")

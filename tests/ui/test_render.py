@@ -125,6 +125,17 @@ def test_the_line_of_a_call_is_wrapped_not_cut():
     assert all(len(piece) <= 20 for piece in line.split("\n"))
 
 
+def test_what_opta_says_of_a_call_is_not_broken_within_a_word():
+    text = (
+        "Interrupted by the user after 2.0 s; the outcome is unknown. Check before doing it again."
+    )
+    stopped = ToolResult(text, Outcome.CANCELLED)
+    shown = render.call_body(stopped, 80, PLAIN).split("\n")
+    assert [line.split()[-1] for line in shown] == ["before", "again."]
+    printed = ToolResult("x" * 100 + " y", exit_code=0)
+    assert render.call_body(printed, 80, PLAIN).split("\n")[1] == f"  {'x' * 22} y"
+
+
 def test_results_show_both_ends_and_failures_their_end():
     text = "\n".join(f"line {number}" for number in range(50))
     shown = render.call_body(ToolResult("x", display=TextDisplay(text)), 80, PLAIN)
