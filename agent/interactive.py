@@ -146,7 +146,9 @@ class Port:
 
         self.repl.show(describe(report, changed, UNWRAPPED, Colour.PLAIN))
         options = answers("go on without the project's tools and settings")
-        return await self.repl.select("Trust what has changed?", options) or Trust.NOTHING
+        return (
+            await self.repl.select("Trust what has changed?", options, escape="no") or Trust.NOTHING
+        )
 
     def status(self) -> StatusLine:
         """What the bottom line shows."""

@@ -25,7 +25,8 @@ async def answer_for_server(repl: Repl, server: str, question: Elicitation) -> E
     if question.url:
         return await _visit(repl, question.url)
     options = [Option(True, "answer", "y"), Option(False, "do not answer", "n")]
-    agreed = await repl.select(f"Answer {visible(server)}? Nothing secret belongs here.", options)
+    asked = f"Answer {visible(server)}? Nothing secret belongs here."
+    agreed = await repl.select(asked, options, escape="no")
     if agreed is None:
         return _CANCEL
     if not agreed:
@@ -49,7 +50,7 @@ async def _visit(repl: Repl, url: str) -> ElicitationAnswer:
         return ElicitationAnswer("decline")
     repl.show(f"  {url}")
     options = [Option(True, "open it in the browser", "y"), Option(False, "do not", "n")]
-    agreed = await repl.select("Go to this address?", options)
+    agreed = await repl.select("Go to this address?", options, escape="no")
     if agreed:
         if not open_browser(url):
             repl.show("  No browser could be started: open the address yourself.")
@@ -73,7 +74,7 @@ async def _field(
         if not required:
             options.append(Option((None,), "(leave it open)"))
         marked = next((n for n, option in enumerate(options) if option.value == (default,)), 0)
-        chosen = await repl.select(label, options, marked)
+        chosen = await repl.select(label, options, marked, escape="do not answer")
         return (False, None) if chosen is None else (True, chosen[0])
     if about:
         repl.show(f"  {label}")

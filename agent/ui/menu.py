@@ -99,7 +99,7 @@ class Menu(Generic[T]):
 
     def _keys(self) -> str:
         letters = " ".join(option.key for option in self.options if len(option.key) == 1)
-        line = f"↑↓ Enter · {letters} · Esc: {self._escape}"
+        line = " · ".join(filter(None, ["↑↓ Enter", letters, f"Esc: {self._escape}"]))
         return line if self.selected is not None else f"{line} · none selected yet"
 
     def _option(self, number: int, columns: int) -> list[tuple[str, str]]:

@@ -163,17 +163,18 @@ class Repl:
             return answer
 
     async def select(
-        self, question: str, options: Sequence[Option[T]], selected: int = 0
+        self, question: str, options: Sequence[Option[T]], selected: int = 0, escape: str = "back"
     ) -> T | None:
         """Let the person choose one of `options`, that at `selected` with Enter alone.
 
-        None when they press Esc.
+        None when they press Esc, which is said to mean `escape`.
         """
         async with self._asking:
             self._print_pending()
             menu: Menu[T | None] = Menu(
-                [("class:question", question)], options, cancelled=None, selected=selected
-            )
+                [("class:question", question)], options, cancelled=None, selected=selected,
+                escape=escape,
+            )  # fmt: skip
             return await self._questions.open(menu)
 
     async def ask_words(self, question: str) -> str | None:

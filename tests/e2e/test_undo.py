@@ -57,7 +57,9 @@ def rewound(terminal, message, *, choose):
     for _ in range(options.index(message)):
         terminal.send("Down")
     terminal.send("Enter")
+    assert "\n↑↓ Enter · Esc: back\n" in listed
     screen = terminal.wait("Go back with what?")
+    assert "\n↑↓ Enter · c b f · Esc: back\n" in screen
     terminal.send(choose)
     return screen
 
