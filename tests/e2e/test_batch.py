@@ -30,11 +30,6 @@ from tests.support.soon import SOON_S, until
 SKIP = "--dangerously-skip-permissions"
 
 
-def results(server):
-    """The tool results in the newest request."""
-    return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
-
-
 def test_text_holds_the_answer_alone():
     with ModelServer([call("file_search", pattern="x"), say("The **answer**.")]) as server:
         done = opta("-p", "a question", server=server)
@@ -79,7 +74,7 @@ def test_the_prompt_comes_from_standard_input_too():
 def test_r46_an_ask_nobody_can_answer_is_denied_told_to_the_model_and_exits_3():
     with ModelServer([call("run_command", command="touch made"), say("I could not.")]) as server:
         done = opta("-p", "go", server=server)
-        (told,) = results(server)
+        (told,) = server.results
     assert done.returncode == 3
     assert done.stdout == "I could not.\n"
     assert "Permission denied" in told
@@ -96,7 +91,7 @@ def test_a_tag_that_allows_a_tool_does_not_allow_values_that_may_do_harm():
     flags = ("--auto-approve", "tool:read")
     with ModelServer([call("find", P="x"), call("find", P="--version"), say("ok")]) as server:
         done = opta("-p", "go", server=server, flags=flags)
-    allowed, denied = results(server)
+    allowed, denied = server.results
     assert (done.returncode, allowed) == (3, "found")
     assert denied.startswith(
         "Permission denied: no rule allows it; high risk: {P} begins with a dash and may be taken "
@@ -111,7 +106,7 @@ def test_an_allow_rule_lets_it_run_and_a_deny_rule_beats_every_flag():
         assert Path("made").exists()
         Path("made").unlink()
         opta("-p", "go", "--deny", "run_command(touch:*)", SKIP, server=server)
-        (told,) = results(server)
+        (told,) = server.results
     assert allowed.returncode == 0
     assert not Path("made").exists()
     assert "run_command(touch:*)" in told
@@ -335,7 +330,7 @@ def test_agents_md_of_a_directory_is_told_when_the_program_of_a_tool_touches_a_f
     with ModelServer([look, look, call("read_file", path="later/a.txt"), say("ok")]) as server:
         flags = ("--allow", "look", "--deny", "read_file(denied/**)")
         done = opta("-p", "go", "--trust", *flags, server=server)
-        results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        results = server.results
     assert done.returncode == 0, done.stderr
     seen = "text\nPermission denied"
     assert results[0].startswith(seen)

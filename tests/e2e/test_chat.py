@@ -55,10 +55,6 @@ def user_config(**tools):
         (directory / f"{name}.json").write_text(json.dumps(data))
 
 
-def offered(server):
-    return [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
-
-
 def bottom_line_tokens(terminal):
     found = re.search(r"([\d.]+)(k?)/128k tokens", terminal.screen())
     return float(found[1]) * (1000 if found[2] else 1)
@@ -232,22 +228,22 @@ def test_a_switched_tool_leaves_the_next_request_and_stays_off_after_a_restart()
         with chat(server) as terminal:
             enter(terminal, "one")
             terminal.wait("answer 0")
-            assert "greet" in offered(server)
+            assert "greet" in server.offered
             enter(terminal, "/tools disable greet")
             terminal.wait("✗ Disabled tool: greet (-")
             enter(terminal, "two")
             terminal.wait("answer 1")
-            assert "greet" not in offered(server)
+            assert "greet" not in server.offered
             leave(terminal)
         with chat(server) as terminal:
             enter(terminal, "three")
             terminal.wait("answer 2")
-            assert "greet" not in offered(server)
+            assert "greet" not in server.offered
             enter(terminal, "/tools enable greet")
             terminal.wait("✓ Enabled tool: greet (+")
             enter(terminal, "four")
             terminal.wait("answer 3")
-            assert "greet" in offered(server)
+            assert "greet" in server.offered
 
 
 def test_a_tool_file_that_appears_or_breaks_is_told_at_the_next_turn():
@@ -262,7 +258,7 @@ def test_a_tool_file_that_appears_or_breaks_is_told_at_the_next_turn():
         screen = terminal.wait("answer 1")
         assert "tool added: greet" in screen
         assert "broken.json:2" in screen
-        assert "greet" in offered(server)
+        assert "greet" in server.offered
 
 
 @pytest.mark.parametrize("key", ["C-c", "Escape"])
@@ -618,7 +614,7 @@ def test_a_project_is_asked_about_by_content_and_no_is_the_default():
             terminal.wait("ask ·")
             enter(terminal, "one")
             terminal.wait("answer 0")
-            assert "greet" not in offered(server)
+            assert "greet" not in server.offered
             leave(terminal)
         with Terminal([*OPTA, *connected(server)]) as terminal:
             terminal.wait("Trust what this project brings?")
@@ -626,7 +622,7 @@ def test_a_project_is_asked_about_by_content_and_no_is_the_default():
             terminal.wait("ask ·")
             enter(terminal, "two")
             terminal.wait("answer 1")
-            assert "greet" in offered(server)
+            assert "greet" in server.offered
             leave(terminal)
         with chat(server):
             pass  # What was trusted is not asked about again.
@@ -641,7 +637,7 @@ def test_a_trusted_project_that_changes_is_asked_about_again_with_the_difference
             terminal.wait("ask ·")
             enter(terminal, "one")
             terminal.wait("answer 0")
-            assert "greet" in offered(server)
+            assert "greet" in server.offered
             project_tool("greet", "echo two")
             enter(terminal, "two")
             screen = terminal.wait("Trust what has changed?")
@@ -649,10 +645,10 @@ def test_a_trusted_project_that_changes_is_asked_about_again_with_the_difference
             assert "echotwo" in unwrapped(screen)
             answer(terminal, "n")
             terminal.wait("answer 1")
-            assert "greet" not in offered(server)
+            assert "greet" not in server.offered
             enter(terminal, "three")
             terminal.wait("answer 2")
-            assert "greet" not in offered(server)
+            assert "greet" not in server.offered
             leave(terminal)
         with Terminal([*OPTA, *connected(server)], rows=40) as terminal:
             screen = terminal.wait("Trust what this project brings?")

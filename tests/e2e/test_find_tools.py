@@ -46,10 +46,6 @@ def cost_of(request):
     return tools_cost(request.json["tools"], Form.JSON_LINES, count_text).total
 
 
-def results(server):
-    return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
-
-
 def test_without_a_deferred_tool_nothing_is_paid_for_the_search():
     add_tools(10)
     with ModelServer([say("done")]) as server:
@@ -66,7 +62,7 @@ def test_a_tool_over_the_limit_is_found_loaded_and_called():
     with ModelServer(script) as server:
         done = opta("-p", "go", *ALLOW, server=server)
         first, second, third = (request.json["tools"] for request in server.requests)
-        found, ran = results(server)
+        found, ran = server.results
     assert done.stdout == "done\n"
     assert "zz_release" not in json.dumps([t for t in first if "find_" not in json.dumps(t)])
     assert "zz_release" in json.dumps(first), "the search says what there is"
@@ -116,7 +112,7 @@ def test_a_deferred_tool_called_by_its_name_runs_and_stays():
     add_tool("zz_release")
     with ModelServer([call("zz_release"), say("done")]) as server:
         done = opta("-p", "go", *ALLOW, "--output-format", "stream-json", server=server)
-        (ran,) = results(server)
+        (ran,) = server.results
         assert tools_of(server.requests[1])[-1] == "zz_release"
     assert "ran zz_release" in ran
     loaded = [event["names"] for event in lines(done.stdout) if event["type"] == "loaded"]
@@ -130,7 +126,7 @@ def test_a_deferred_tool_called_with_wrong_arguments_is_loaded_so_that_the_next_
     script = [call("zz_release", where="x"), call("zz_release", to="x"), say("done")]
     with ModelServer(script) as server:
         opta("-p", "go", *ALLOW, server=server)
-        refused, ran = results(server)
+        refused, ran = server.results
         sent = server.requests[1].json["tools"][-1]["function"]
     assert "$.to: missing" in refused
     assert sent["parameters"]["required"] == ["to"]
@@ -142,7 +138,7 @@ def test_deferring_a_tool_lifts_no_rule():
     add_tool("zz_release")
     with ModelServer([call("zz_release"), say("done")]) as server:
         opta("-p", "go", "--deny", "zz_release", server=server)
-        assert results(server)[0].startswith("Permission denied")
+        assert server.results[0].startswith("Permission denied")
 
 
 def test_a_thousand_tools_of_servers_cost_one_small_schema():
@@ -196,7 +192,7 @@ def test_without_the_search_tools_over_the_limit_are_off():
     with ModelServer([call("plain_10"), say("done")]) as server:
         opta("-p", "go", server=server)
         assert "find_tools" not in tools_of(server.requests[0])
-        assert "is off (over the limit of 10 custom tools)" in results(server)[0]
+        assert "is off (over the limit of 10 custom tools)" in server.results[0]
 
 
 @pytest.mark.row("E46", "E92")
@@ -222,7 +218,7 @@ def test_a_search_that_finds_nothing_says_what_there_is():
     script = [call("find_tools", query="weather"), call("find_tools", query=" "), say("done")]
     with ModelServer(script) as server:
         opta("-p", "go", server=server)
-        nothing, empty = results(server)
+        nothing, empty = server.results
         assert tools_of(server.requests[1]) == tools_of(server.requests[0])
     assert nothing == "No tool matches. Other words may; there are: plain_10, plain_11."
     assert "query is empty" in empty

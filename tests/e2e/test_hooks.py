@@ -56,10 +56,6 @@ def recorder(tmp_path):
     return Recorder()
 
 
-def results(server):
-    return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
-
-
 @pytest.mark.row("B37", "B38")
 def test_the_hooks_of_codex_are_told_of_each_call_and_of_the_end_of_the_turn(recorder):
     home(".codex").mkdir()
@@ -187,7 +183,7 @@ def test_a_pre_tool_hook_denies_with_a_reason_that_the_model_and_the_person_are_
     ]  # fmt: skip
     with ModelServer(script) as server:
         done = opta("-p", "go", SKIP, "--output-format", "stream-json", server=server)
-        denied, ran = results(server)
+        denied, ran = server.results
     assert denied.startswith(f"Permission denied by a hook of the user: {reason}. Nothing was done")
     assert (Path("a.txt").exists(), Path("b.txt").exists(), ran) == (False, True, "(no output)")
     decided = [e for e in lines(done.stdout) if e["type"] == "decided"]
@@ -206,7 +202,7 @@ def test_a_hook_cannot_allow_what_the_gate_denies_or_asks(code):
     with ModelServer([call("run_command", command="touch made"), say("no")] * 2) as server:
         asked = opta("-p", "go", server=server)
         opta("-p", "go", SKIP, "--deny", "run_command", server=server)
-        assert "Permission denied by the rule" in results(server)[0]
+        assert "Permission denied by the rule" in server.results[0]
     assert asked.returncode == 3
     assert not Path("made").exists()
 
@@ -217,7 +213,7 @@ def test_a_hook_that_is_required_denies_when_it_does_not_work(required, written)
     user_config(f"pre_tool_hooks: [{json.dumps(hook)}]\n")
     with ModelServer([call("write_file", path="a.txt", content="x"), say("ok")]) as server:
         opta("-p", "go", SKIP, server=server)
-        (told,) = results(server)
+        (told,) = server.results
     assert Path("a.txt").exists() is written
     assert ("it is required, and it could not be started" in told) is required
 

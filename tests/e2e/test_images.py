@@ -104,7 +104,7 @@ def test_what_no_server_takes_is_told_and_left_out(name, data, why):
 def test_the_model_is_told_how_it_may_get_to_see_one():
     with ModelServer([call("read_file", path="shot.png"), say("Please hand it over.")]) as server:
         opta("-p", "look at my picture", server=server)
-        (result,) = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        (result,) = server.results
     assert "shot.png is a PNG image (70 bytes)" in result
     assert "ask the user to name it with @" in result
 

@@ -35,10 +35,6 @@ def tool_file(directory, name, command="echo done"):
     return write(directory / f"{name}.json", json.dumps(tool))
 
 
-def offered(server):
-    return [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
-
-
 @pytest.mark.row("E17")
 def test_where_local_tools_are_disabled_none_is_read_and_tools_says_why():
     tool_file(Path(".opta/tools"), "theirs")
@@ -60,8 +56,8 @@ def test_where_local_tools_are_disabled_none_is_read_and_tools_says_why():
     assert f"enforcement.disableLocalTools is ignored: {managed}:2 enforces it" in listed.stderr
     with ModelServer([say("done")]) as server:
         assert opta("-p", "go", "--trust", server=server).returncode == 0
-        assert "shared" in offered(server)
-        assert not {"theirs", "mine"} & set(offered(server))
+        assert "shared" in server.offered
+        assert not {"theirs", "mine"} & set(server.offered)
 
 
 @pytest.mark.row("E17")
@@ -190,13 +186,9 @@ def send_all(*flags):
     calls = [scripted_call(name, **arguments) for name, arguments in CALLS.items()]
     with ModelServer([answer(calls=calls), say("done")]) as server:
         done = opta("-p", "go", *flags, server=server)
-        results = results_of(server)
+        results = server.results
     assert len(results) == len(CALLS)
     return done.returncode, dict(zip(CALLS, results, strict=True))
-
-
-def results_of(server):
-    return [m["content"] for m in server.sent_messages if m["role"] == "tool"]
 
 
 def deny(names):
@@ -237,10 +229,10 @@ def test_tools_of_every_source_are_switched_and_each_counts_in_the_total():
     assert before["total_tokens"] - after["total_tokens"] == sum(cost[name] for name in names)
     with ModelServer([say("one"), say("two")]) as server:
         opta("-p", "go", server=server)
-        assert not set(names) & set(offered(server))
+        assert not set(names) & set(server.offered)
         assert opta("tools", "enable", *names).returncode == 0
         opta("-p", "go", server=server)
-        assert set(names) <= set(offered(server))
+        assert set(names) <= set(server.offered)
 
 
 @pytest.mark.usefixtures("four_sources")
@@ -285,7 +277,7 @@ def test_a_schema_reaches_the_model_with_its_descriptions_and_only_required_argu
     with ModelServer([answer(calls=calls), say("done")]) as server:
         opta("-p", "go", "--allow", "greet", server=server)
         sent = server.requests[0].json["tools"]
-        done, refused = results_of(server)
+        done, refused = server.results
     (schema,) = [t["function"] for t in sent if t["function"]["name"] == "greet"]
     assert schema["parameters"] == parameters
     assert "Hello, Ann" in done
@@ -320,7 +312,7 @@ def test_a_tool_file_saves_the_question_only_where_it_is_the_persons_own(
         opta("team", "accept", "--yes")
     with ModelServer([answer(calls=[scripted_call("t")]), say("done")]) as server:
         opta("-p", "go", *flags, server=server)
-        (result,) = results_of(server)
+        (result,) = server.results
     assert ("it ran" in result) is runs
 
 
@@ -351,7 +343,7 @@ def test_no_file_tool_leaves_the_workspace_unless_it_was_allowed(place):
     before = {file.name for file in outside.parent.iterdir()}
     with ModelServer([answer(calls=calls), say("done")]) as server:
         opta("-p", "go", "--mode", "accept-edits", server=server)
-        results = results_of(server)
+        results = server.results
     assert len(results) == len(calls)
     assert [text for text in results if not text.startswith("Permission denied")] == []
     assert "canary" not in "".join(results)
@@ -374,7 +366,7 @@ def test_the_longest_time_caps_tools_of_every_source_and_each_says_so(tmp_path):
     names = ("mine", "program", "scan", "mcp_ok_wait")
     with ModelServer([answer(calls=[scripted_call(n) for n in names]), say("done")]) as server:
         done = opta("-p", "go", "--dangerously-skip-permissions", server=server)
-        results = dict(zip(names, results_of(server), strict=True))
+        results = dict(zip(names, server.results, strict=True))
     listed = opta("tools").stdout
     for name in ("mine", "program", "scan"):
         assert re.match(r"\[(Command )?timed out after 700 ?ms", results[name])
@@ -414,7 +406,7 @@ def test_the_documented_config_of_mimir_holds_until_a_tool_is_switched_by_name(l
     assert line_of("analyze_dependencies", *flags).startswith("✓ ")
     with ModelServer([say("done")]) as server:
         opta("-p", "go", "--trust", server=server)
-        assert "analyze_dependencies" in offered(server)
+        assert "analyze_dependencies" in server.offered
     assert opta("tools", "disable", "git", *flags).returncode == 0
     assert line_of("git", *flags).startswith("✗ ")
     assert config.read_text() == documented

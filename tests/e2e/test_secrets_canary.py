@@ -164,7 +164,7 @@ def test_r39_a_login_in_the_settings_of_git_reaches_neither_model_nor_session(se
     )  # fmt: skip
     done = opta("-p", "a", "--output-format", "stream-json")
     assert done.returncode == 3, done.stderr
-    printed, denied, _ = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    printed, denied, _ = server.results
     assert "x-access-token:[redacted]@example.invalid" in printed
     assert "it holds a login" in denied
     (base() / "work/.git/config").unlink()

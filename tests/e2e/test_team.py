@@ -58,10 +58,6 @@ def take(url):
     assert team("accept", "--yes").returncode == 0
 
 
-def offered(server):
-    return [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
-
-
 def ask(server, *flags):
     done = opta("-p", "go", *flags, server=server)
     assert done.returncode == 0, done.stderr
@@ -96,7 +92,7 @@ def test_without_both_switches_there_are_no_team_tools(shared, changes):
         configure_team(url=served.url, org=ORG, **changes)
         with ModelServer([say("done")]) as server:
             ask(server)
-            assert "scan" not in offered(server)
+            assert "scan" not in server.offered
         assert team("status").returncode == 2
 
 
@@ -107,7 +103,7 @@ def test_a_project_names_no_team_even_when_it_is_trusted(shared):
     Path(".opta/config.yml").write_text(json.dumps({"teams": settings}))
     with ModelServer([say("done")]) as server:
         done = ask(server, "--trust")
-        assert "scan" not in offered(server)
+        assert "scan" not in server.offered
     assert done.stderr.count("a project may not set it") == 3
     assert "teams.directory: ignored" in done.stderr
     refused = opta("-p", "go", "--config", f"teams.directory={shared}", "--model", "m")
@@ -123,7 +119,7 @@ def test_what_the_owner_of_the_machine_sets_nobody_turns_off(shared):
     assert "scan (new)" in team("accept", "--yes").stdout
     with ModelServer([say("done")]) as server:
         done = ask(server)
-        assert "scan" in offered(server)
+        assert "scan" in server.offered
     assert "teams.enabled is ignored" in done.stderr
 
 
@@ -144,7 +140,7 @@ def test_an_enforced_tool_is_not_disabled_by_command_config_or_file(shared):
     mine.write_text(tool_text("scan", "echo mine", enabled=False))
     with ModelServer([say("done")]) as server:
         ask(server)
-        assert "scan" in offered(server)
+        assert "scan" in server.offered
     assert "Description: Does scan" in opta("tools", "info", "scan").stdout
 
 
@@ -160,7 +156,7 @@ def test_r28_killed_and_back_the_server_changes_nothing_until_it_is_accepted(sha
         assert "last good answer stays in use" in down.stderr
         with ModelServer([say("done")]) as server:
             ask(server)
-            assert "scan" in offered(server)
+            assert "scan" in server.offered
     write_tools(shared, scan="echo something else", more="echo more")
     with serving(shared, port=served.port):
         back = team("sync")
@@ -169,7 +165,7 @@ def test_r28_killed_and_back_the_server_changes_nothing_until_it_is_accepted(sha
             done = opta("-p", "go", "--allow", "scan", server=server)
             assert "scan (changed) wait until you accept" in done.stderr
             assert "scanned" in server.sent_messages[-1]["content"]
-            assert "more" not in offered(server)
+            assert "more" not in server.offered
     shown = team("accept", "scan")
     assert shown.returncode == 3
     assert '- "bash": "echo scanned {1}"' in shown.stdout.replace("  -", "-")
@@ -221,8 +217,8 @@ def test_what_the_team_takes_back_is_gone_at_once_and_told(shared):
     assert gone == "no longer shared, and no longer in use: scan"
     with ModelServer([say("done")]) as server:
         ask(server)
-        assert "more" in offered(server)
-        assert "scan" not in offered(server)
+        assert "more" in server.offered
+        assert "scan" not in server.offered
     assert team("sync").stdout.endswith("nothing new\n")
 
 
@@ -253,7 +249,7 @@ def test_a_job_waits_for_no_server_and_uses_what_is_known():
             started = time.monotonic()
             ask(server)
             assert time.monotonic() - started < SOON_S
-            assert "scan" in offered(server)
+            assert "scan" in server.offered
 
 
 def test_a_job_says_at_its_end_what_the_server_would_not_do():
@@ -448,7 +444,7 @@ def test_the_allowlist_of_the_team_restricts_every_tool_and_is_told(shared):
     replies = [call("scan"), call("run_command", command="touch ran"), call("list"), say("done")]
     with ModelServer(replies) as server:
         done = opta("-p", "go", "--dangerously-skip-permissions", server=server)
-        results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+        results = server.results
     assert "the team shared does not allow the command `make scan`" in results[0]
     assert "the team shared does not allow the command `touch ran`" in results[1]
     assert "listed" in results[2]

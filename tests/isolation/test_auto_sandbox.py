@@ -14,7 +14,7 @@ def run(server, workspace, *arguments):
         "-p", "go", "--permission-mode", "auto-sandbox", "--output-format", "json", *arguments,
         server=server, cwd=workspace,
     )  # fmt: skip
-    results = [m["content"] for m in server.sent_messages if m["role"] == "tool"]
+    results = server.results
     return done, json.loads(done.stdout), results
 
 

@@ -221,6 +221,16 @@ class ModelServer:
         """The messages of the newest request."""
         return self.requests[-1].json["messages"]
 
+    @property
+    def results(self) -> list[str]:
+        """What the newest request says that calls of tools gave, in their order."""
+        return [m["content"] for m in self.sent_messages if m["role"] == "tool"]
+
+    @property
+    def offered(self) -> list[str]:
+        """The names of the tools in the newest request, in their order."""
+        return [tool["function"]["name"] for tool in self.requests[-1].json["tools"]]
+
     def add(self, *replies: Scripted) -> None:
         """Append to the script."""
         with self._arrived:

@@ -185,7 +185,7 @@ def read_asks(opta):
     for flags, found in (((), "Permission denied"), (("--auto-approve", "tool:read"), "found")):
         with ModelServer([call("t"), say("ok")]) as server:
             program("-p", "go", server=server, flags=flags)
-            (result,) = (m["content"] for m in server.sent_messages if m["role"] == "tool")
+            (result,) = server.results
         assert result.startswith(found)
 
 
