@@ -159,8 +159,9 @@ class Chat:
         self.servers.reconfigure()
         if self.team is not None:
             self.team.look_again()
-        for line in filter(None, [told, *self.registry.refresh()]):
-            self.notice(line, Level.WARNING)
+        if told:
+            self.notice(told, Level.WARNING)
+        self.tell_problems()
 
     def tell_problems(self) -> None:
         """Tell what is wrong with tool files, as far as it is news."""

@@ -11,6 +11,7 @@ from agent.events import Event, RequestStarted, RetryScheduled
 from agent.model.base import ReasoningDelta, TextDelta
 from agent.ui.port import StatusLine
 from agent.ui.wrap import shorten
+from tools.definition import outer_id
 from tools.engine.output import sanitize
 from tools.events import CallFinished, CallStarted
 
@@ -74,7 +75,7 @@ class Activity:
 
     def _innermost(self) -> list[tuple[str, float]]:
         """Return the running calls that wait for none of their own."""
-        makers = {call_id.rpartition("/")[0] for call_id in self._running}
+        makers = {outer_id(call_id) for call_id in self._running}
         return [shown for call_id, shown in self._running.items() if call_id not in makers]
 
     def _set(self, label: str) -> None:
