@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ TITLE_CHARS = 80
 _HEAD_BYTES = 32 * 1024
 _TAIL_BYTES = 64 * 1024
 _ANSWERS = ("text", "assistant")
+_ITERATION = re.compile(r"## Context\n- Spec: (.+)\n- Iteration: (#\d+)\n")
+"""How the prompt of an iteration begins: which spec and which iteration tell them apart."""
 _MARKS = {BATCH: "-p: ", SERVED: "mcp: ", LOOP: "loop: "}
 
 
@@ -79,12 +82,12 @@ def summary_of(path: Path, updated: float) -> SessionSummary | None:
     if info is None or turn is None:
         return None
     turns, tokens = _totals(end)
-    title = _title(str(turn.get("text", "")))
+    title = _title(str(turn.get("text", "")), info.kind)
     last = next((item for item in reversed(end) if item.get("type") == "turn"), turn)
     answered = tokens > 0 or any(item.get("type") in _ANSWERS for item in (*start, *end))
     return SessionSummary(
         path.stem, path, info.cwd, info.model, title, info.created, updated, turns, tokens,
-        _title(str(last.get("text", ""))), info.kind, answered,
+        _title(str(last.get("text", "")), info.kind), info.kind, answered,
     )  # fmt: skip
 
 
@@ -128,5 +131,8 @@ def _totals(items: list[JsonObject]) -> tuple[int, int]:
     return turns, tokens
 
 
-def _title(text: str) -> str:
+def _title(text: str, kind: str) -> str:
+    found = _ITERATION.match(text) if kind == LOOP else None
+    if found:
+        text = f"{found[1]} {found[2]}"
     return one_line(sanitize(text[: 10 * TITLE_CHARS]), TITLE_CHARS)

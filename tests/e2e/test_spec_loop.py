@@ -710,7 +710,7 @@ def test_iterations_are_marked_as_such_and_no_job_goes_on_with_one():
     assert "Current Task State" not in "".join(texts)
     listed = opta("sessions", "list").stdout
     assert "  -p: My dog is called Rex." in listed
-    assert "  loop: ## Context - Spec: SPEC.md - Iteration: #1" in listed
+    assert "  loop: SPEC.md #1\n" in listed
 
 
 def test_without_a_spec_it_says_that_one_is_needed():
