@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from tests.support.soon import soon, until
 from tools.code import runtimes
 from tools.confinement import IsolationSettings
 from tools.definition import Outcome
+from tools.engine.isolation import proof
 from tools.permissions.rules import Verdict
 
 ALL = pytest.mark.parametrize("runtime", ["typescript", "node", "python"])
@@ -195,6 +198,8 @@ LOOPS = {
     "python": "def execute(args, context):\n    while True:\n        pass",
 }
 
+BEGINS = "import time\ndef execute(args, context):\n    print('begun')\n    time.sleep(600)"
+
 
 @pytest.mark.row("E53")
 @pytest.mark.parametrize("runtime", ["typescript", "python"])
@@ -216,6 +221,43 @@ async def test_a_call_that_is_stopped_leaves_no_container(contained, engine):
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     await soon(lambda: _left(engine, contained) == [])
+
+
+@ENGINES
+async def test_the_engine_keeps_nothing_of_what_it_prints(contained, engine):
+    code = """
+        import time
+        def execute(args, context):
+            print("canary-1", flush=True)
+            context.platform.fs.exists("canary-2")
+            time.sleep(60)
+    """
+    contained.rule(Verdict.ALLOW, "read_file")
+    contained.code("t", code, "python")
+    call = asyncio.create_task(contained.call("t"))
+    await soon(lambda: "canary-1" in str(contained.events))
+    kept = subprocess.run(
+        [engine, "logs", *_left(engine, contained)], capture_output=True, text=True, check=False
+    )
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert "canary" not in kept.stdout + kept.stderr
+
+
+@ENGINES
+async def test_an_engine_that_is_killed_in_the_middle_leaves_no_container(contained, engine):
+    contained.code("t", BEGINS, "python")
+    call = asyncio.create_task(contained.call("t"))
+    await soon(lambda: "begun" in str(contained.events))
+    (name,) = _left(engine, contained)
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = found.read_bytes().split(b"\0")
+            if words[1:2] == [b"run"] and name.encode() in words:
+                os.kill(int(found.parent.name), signal.SIGKILL)
+    result = await call
+    assert "the program ended without a result (SIGKILL" in result.text
+    assert _left(engine, contained) == []
 
 
 async def test_an_image_without_the_runtime_is_refused(workspace, engine, image):
@@ -251,8 +293,7 @@ def _by_the_environment(contained, engine, monkeypatch):
 @ENGINES
 def test_opta_killed_leaves_no_container(contained, engine, monkeypatch):
     _by_the_environment(contained, engine, monkeypatch)
-    code = "import time\ndef execute(args, context):\n    print('begun')\n    time.sleep(600)"
-    contained.code("t", code, "python")
+    contained.code("t", BEGINS, "python")
     argv = [*OPTA, "tool", "run", "t", "--trust"]
     with subprocess.Popen(argv, cwd=contained.root, stderr=subprocess.PIPE) as running:
         assert running.stderr.readline() == b"begun\n"
@@ -274,6 +315,69 @@ def test_the_setting_is_shown_and_obeyed(contained, engine, monkeypatch):
         ("typescript", "deno"), ("node", "node"), ("python", "python"),
     ]  # fmt: skip
     assert {row["walls"] for row in told} == {f"a container of {image} by {engine}"}
+
+
+def _engine_of_ours(contained, engine, monkeypatch, script):
+    """Put an engine before the real one (`$ENGINE`) on PATH, outside of the project."""
+    own = contained.root.parent / "bin"
+    own.mkdir()
+    program = own / engine
+    program.write_text(f"#!/bin/sh\nENGINE={shutil.which(engine)}\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own}:{os.environ['PATH']}")
+
+
+@ENGINES
+def test_opta_killed_while_a_container_is_made_leaves_none(
+    contained, engine, monkeypatch, tmp_path
+):
+    _by_the_environment(contained, engine, monkeypatch)
+    _engine_of_ours(
+        contained, engine, monkeypatch,
+        f'case "$*" in *bootstrap.py*) shift; "$ENGINE" create "$@" >&2 && touch {tmp_path}/made; '
+        'exec sleep 600;; esac; exec "$ENGINE" "$@"',
+    )  # fmt: skip
+    contained.code("t", "def execute(args, context):\n    pass", "python")
+    with subprocess.Popen([*OPTA, "tool", "run", "t", "--trust"], cwd=contained.root) as running:
+        until((tmp_path / "made").exists)
+        assert len(_left(engine, contained)) == 1
+        running.kill()
+    until(lambda: _left(engine, contained) == [])
+
+
+def test_the_image_is_asked_once(contained, engine, monkeypatch, tmp_path):
+    _by_the_environment(contained, engine, monkeypatch)
+    _engine_of_ours(
+        contained, engine, monkeypatch, f'"$ENGINE" "$@" && echo "$1" >> {tmp_path}/ran'
+    )
+    contained.code("t", "export const execute = () => 'it ran';")
+    done = opta("tool", "run", "t", "--trust", cwd=contained.root)
+    assert done.stdout == "it ran\n", done.stderr
+    assert (tmp_path / "ran").read_text().split() == ["run", "run"]
+
+
+async def test_what_hangs_when_it_is_asked_is_ended_and_removed(
+    workspace, engine, images, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(proof, "_TIMEOUT_S", 3)
+    hanging = tmp_path / "deno"
+    hanging.write_text("#!/bin/sh\nsleep 600\n")
+    hanging.chmod(0o755)
+    contained = CodeProject(
+        workspace, IsolationSettings(engine=engine, code_image=images(engine, str(hanging)))
+    )
+    contained.rule(Verdict.ALLOW, "t")
+    contained.code("t", "export const execute = () => 1;")
+    result = await contained.call("t")
+    assert "podman: it did not end within 3 s" in result.text
+    assert _left(engine, contained) == []
+
+
+async def test_an_image_s_name_is_no_option_of_the_engine(workspace, engine, image):
+    contained = CodeProject(workspace, IsolationSettings(engine=engine, code_image="--help"))
+    contained.rule(Verdict.ALLOW, "t")
+    contained.code("t", "export const execute = () => 1;")
+    assert "invalid reference format" in (await contained.call("t")).text
 
 
 def test_without_an_engine_the_tools_are_unavailable(workspace, monkeypatch):

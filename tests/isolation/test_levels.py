@@ -341,6 +341,19 @@ async def test_a_container_holds_files_network_and_memory(plans, engine, image):
     assert containers(engine, image) == []
 
 
+@pytest.mark.parametrize("engine", ["podman", "docker"], indirect=True)
+async def test_a_command_in_a_container_can_be_interrupted(plans, needs, engine, images):
+    image = images(engine, "/bin/sh", "/usr/bin/env")
+    needs(engine, image)
+    made = plans(engine=engine, image=image)
+    text = "trap 'echo caught' INT; kill -s INT $$; trap 'exit 7' QUIT; kill -s QUIT $$"
+    step = bash("a", text)
+    step = dataclasses.replace(step, command=dataclasses.replace(step.command, kind="sh"))
+    result = await made.run(step, security=Security(isolation="container"), timeout_ms=60_000)
+    assert result.text.startswith("caught\n")
+    assert "7" in result.text
+
+
 # Memory
 
 

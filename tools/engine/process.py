@@ -208,7 +208,7 @@ class _Run:
         self._read_the_rest()
         for stream, capture in self._filtered:
             capture.add(stream.finish())
-        if timed_out:
+        if timed_out or self._entered.outlives(self._group.leader.poll()):
             # Removing a container asks its engine, which takes its time.
             await asyncio.to_thread(self._entered.stop)
         if self._entered.is_guarded:

@@ -107,18 +107,22 @@ class Isolation:
             level, proof, (*own, *demands.write), demands.read, network=demands.network
         )
 
-    def for_program(self) -> Confinement:
-        """Return the walls of a program in `code_image`. Raises ToolError with the reason only."""
+    def for_program(self, script: str) -> tuple[Confinement, str]:
+        """Return the walls of a program in `code_image`, and what `script` printed behind them.
+
+        It is run once per process. Raises ToolError with the reason only.
+        """
         image = self.settings.code_image
-        proofs = self._tried(ENGINES, self.settings.engine, image)
+        proofs = self._tried(ENGINES, self.settings.engine, image, script)
         proof = next((proof for proof in proofs if proof.available), None)
         if proof is None:
             raise ToolError(f"no container of {image} can be made: {_reasons(proofs).rstrip('.')}")
         note = _note(Level.CONTAINER, proof, (), self.root, network=False, image=image)
-        return Confinement(
+        walls = Confinement(
             Level.CONTAINER, proof.backend, lambda writable, readable: Walls(),
             program=proof.program, image=image, note=note,
         )  # fmt: skip
+        return walls, proof.printed
 
     def news(self) -> list[str]:
         """Return the lines for the person that were not returned before."""
@@ -142,7 +146,9 @@ class Isolation:
         """Try the container engines that the settings allow until one works."""
         return self._tried(ENGINES, self.settings.engine, self.settings.image)
 
-    def _tried(self, backends: tuple[Backend, ...], chosen: str, image: str = "") -> list[Proof]:
+    def _tried(
+        self, backends: tuple[Backend, ...], chosen: str, image: str = "", script: str = ""
+    ) -> list[Proof]:
         from tools.engine.isolation.proof import prove
 
         # What the project brings along must not pose as the program that walls it in (R10).
@@ -150,7 +156,7 @@ class Isolation:
         proofs: list[Proof] = []
         for backend in backends:
             if chosen in (ANY, backend):
-                proofs.append(prove(backend, path, image))
+                proofs.append(prove(backend, path, image, script))
                 if proofs[-1].available:
                     break
         return proofs

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.confinement import Backend, Walls
@@ -23,12 +23,25 @@ except ImportError:  # Windows
 MAX_PROCESSES = 512
 _REMOVE_TIMEOUT_S = 20
 _FIRST_PROCESS = (
-    'trap exit HUP INT TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&- </dev/null; wait "$!"'
+    "trap exit HUP INT TERM; "
+    "env --default-signal=INT,QUIT true >/dev/null 2>&1 && set -- env --default-signal=INT,QUIT "
+    '"$@"; exec 3<&0; "$@" <&3 3<&- & exec 3<&- </dev/null; wait "$!"'
 )
 """Ends the container at a signal, which is all that the engine's client gets where opta was killed.
 
 The kernel gives the first process of a container no signal that it does not ask for; with it end
-all others.
+all others. What a shell starts in the background ignores Ctrl-C, which only `env` can undo (not
+that of busybox).
+"""
+
+_FAILED = 125
+"""How an engine's client ends where not the command failed but the engine."""
+
+_REMOVER = """\
+trap '' HUP INT TERM
+read -r opta_is_done && exit
+sleep 3
+exec "$@"
 """
 
 _MAX_LIMIT = 4096
@@ -56,11 +69,13 @@ def argv(
     """
     words = [*engine, "run", "--rm", "--interactive", "--pull", "never", "--name", name]
     words += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
+    # Engines write what a container prints to disk, some to the system's journal for good.
+    words += ["--log-driver", "none", "--no-healthcheck"]
     words += ["--pids-limit", str(MAX_PROCESSES), "--workdir", str(cwd), *options]
     for variable in variables:
         words += ["--env", variable]
     # An entry point of the image would get the command as its arguments.
-    words += ["--entrypoint", "/bin/sh", image, "-c", _FIRST_PROCESS, "sh", *command]
+    words += ["--entrypoint", "/bin/sh", "--", image, "-c", _FIRST_PROCESS, "sh", *command]
     return tuple(words)
 
 
@@ -137,10 +152,44 @@ def limits() -> list[str]:
     return words
 
 
+def may_go_on(status: int | None) -> bool:
+    """Tell whether a container may be left where its client ended so (None: it did not)."""
+    return status is None or status < 0 or status == _FAILED
+
+
 def remove(engine: Sequence[str], name: str, env: Mapping[str, str]) -> None:
     """Remove a container whose client was killed; nothing happens where it is gone."""
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            [*engine, "rm", "--force", "--volumes", name], env=env, stdin=subprocess.DEVNULL,
+            _removal(engine, name), env=env, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=_REMOVE_TIMEOUT_S, check=False,
         )  # fmt: skip
+
+
+@contextmanager
+def removed_without_opta(
+    engine: Sequence[str], name: str, env: Mapping[str, str]
+) -> Iterator[None]:
+    """Have a container removed where opta is killed in the meantime. Raises OSError.
+
+    To end the engine's client is not enough: while that makes the container, nothing in there hears
+    of it. A shell waits for a pipe to close, and then until the client was ended by `watchdog`.
+    """
+    if os.name != "posix":
+        yield
+        return
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", _REMOVER, "sh", *_removal(engine, name)],
+        bufsize=0, cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    # On leaving the block the pipe closes, and the shell is waited for.
+    with shell:
+        try:
+            yield
+        finally:
+            shell.kill()
+
+
+def _removal(engine: Sequence[str], name: str) -> list[str]:
+    return [*engine, "rm", "--force", "--volumes", name]

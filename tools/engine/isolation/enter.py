@@ -23,6 +23,7 @@ class Entered:
         """Make everything ready. Raises OSError, StorageError."""
         self._opened, self._after, self._stops = ExitStack(), ExitStack(), ExitStack()
         self._guard = Guard(())
+        self._contained = False
         self.argv, self.env = request.argv, dict(request.env)
         self.descriptors = request.descriptors
         try:
@@ -49,6 +50,14 @@ class Entered:
     def started(self) -> None:
         """Close what only the child needs."""
         self._opened.close()
+
+    def outlives(self, status: int | None) -> bool:
+        """Tell whether something may be left to `stop` where the process ended so (None: not)."""
+        if not self._contained:
+            return False
+        from tools.engine.isolation import container
+
+        return container.may_go_on(status)
 
     def stop(self) -> None:
         """Stop what a signal to the process group does not: a container. This may take seconds."""
@@ -102,7 +111,10 @@ class Entered:
             (engine,), confinement.image, request.argv, name=name, cwd=request.cwd,
             variables=_own_variables(request.env), options=[*limits, *options, *preserved],
         )  # fmt: skip
-        self._stops.callback(container.remove, (engine,), name, dict(os.environ))
+        environ = dict(os.environ)
+        self._after.enter_context(container.removed_without_opta((engine,), name, environ))
+        self._stops.callback(container.remove, (engine,), name, environ)
+        self._contained = True
 
 
 def _obeyed(walls: Walls) -> list[Path]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from tools.engine.isolation.wrap import in_sandbox
 from tools.record import record
 
 _TIMEOUT_S = 20
+_PROGRAM_BYTES = 256 * 1024 * 1024
+_PROVEN = "---"
 _INSIDE = Path(__file__).with_name("inside.py")
 
 _MUST_FAIL = {
@@ -43,6 +46,7 @@ class Proof:
 
     `program` is what starts it, with the options this machine needs. `reason` says why it is not
     available, `advice` what to do about it. `gaps` are what it does not enforce, in words.
+    `printed` is what the script of the trial printed.
     """
 
     backend: Backend
@@ -50,6 +54,7 @@ class Proof:
     reason: str = ""
     advice: str = ""
     gaps: tuple[str, ...] = ()
+    printed: str = ""
 
     @property
     def available(self) -> bool:
@@ -65,16 +70,21 @@ class Proof:
         return held if _SIGNALS in self.gaps else (*held, "no signals to programs outside")
 
 
-def prove(backend: Backend, path: str, image: str = "") -> Proof:
+class _HangsError(Exception):
+    """What was tried did not end in time."""
+
+
+def prove(backend: Backend, path: str, image: str = "", script: str = "") -> Proof:
     """Return what trying a backend shows; it is tried once per process.
 
-    `path` is where programs are looked for (PATH), `image` what containers are made from.
+    `path` is where programs are looked for (PATH), `image` what containers are made from. A
+    `script` is run in there as well, under the limits of a tool's program.
     """
-    return _prove(backend, path, image if backend in ENGINES else "")
+    return _prove(backend, path, image if backend in ENGINES else "", script)
 
 
 @cache
-def _prove(backend: Backend, path: str, image: str) -> Proof:
+def _prove(backend: Backend, path: str, image: str, script: str) -> Proof:
     match backend:
         case Backend.BUBBLEWRAP:
             return _bubblewrap(path)
@@ -83,7 +93,7 @@ def _prove(backend: Backend, path: str, image: str) -> Proof:
         case Backend.SEATBELT:
             return _seatbelt()
         case _:
-            return _engine(backend, path, image)
+            return _engine(backend, path, image, script)
 
 
 def _bubblewrap(path: str) -> Proof:
@@ -143,7 +153,7 @@ def _seatbelt() -> Proof:
     return Proof(Backend.SEATBELT, (seatbelt.PROGRAM,), reason=failure, gaps=gaps)
 
 
-def _engine(backend: Backend, path: str, image: str) -> Proof:
+def _engine(backend: Backend, path: str, image: str, script: str) -> Proof:
     program = find(backend.value, path)
     if program is None:
         return Proof(
@@ -160,9 +170,13 @@ def _engine(backend: Backend, path: str, image: str) -> Proof:
     for number, options in enumerate(variants):
         if number and options == variants[0]:
             continue
-        failure = _try_engine(backend, program, image, options)
+        try:
+            failure, printed = _try_engine(backend, (program, *options), image, script)
+        except _HangsError as error:
+            failure = str(error)
+            break
         if not failure:
-            return Proof(backend, (program, *options))
+            return Proof(backend, (program, *options), printed=printed)
     return Proof(backend, reason=failure, advice=f"try: {backend} run --rm {image} true")
 
 
@@ -184,7 +198,7 @@ def _try(backend: Backend, program: tuple[str, ...]) -> tuple[str, tuple[str, ..
             wrapped = in_sandbox(backend, program, walls, request, network=False, files=files)
             code, out, err = _run(wrapped.argv, wrapped.env, wrapped.descriptors)
             written = {name for name in WRITES if (directory / name).exists()}
-    except (OSError, storage.StorageError) as error:
+    except (OSError, storage.StorageError, _HangsError) as error:
         return str(error), ()
     worked = written.union(out.split())
     if code != 0:
@@ -196,41 +210,52 @@ def _try(backend: Backend, program: tuple[str, ...]) -> tuple[str, tuple[str, ..
     return "; ".join(dict.fromkeys(broken)), gaps
 
 
-def _try_engine(backend: Backend, program: str, image: str, options: Sequence[str]) -> str:
-    script = "echo x > work/new && echo write; (echo x > /denied) 2>/dev/null && echo outside; "
-    script += "cat /proc/net/dev"
+def _try_engine(
+    backend: Backend, engine: Sequence[str], image: str, script: str
+) -> tuple[str, str]:
+    """Return why an engine cannot be used, or nothing, and what `script` printed.
+
+    `engine` is the program with the options that this machine needs. Raises _HangsError.
+    """
+    attempt = "echo x > work/new && echo write; (echo x > /denied) 2>/dev/null && echo outside; "
+    attempt += f"cat /proc/net/dev\necho {_PROVEN}\n{script}"
+    memory = _PROGRAM_BYTES if script else None
     try:
         with _grounds() as directory:
-            more = container.options(
-                backend, Walls(writable=(directory / "work",)), (), network=False
+            walls = Walls(writable=(directory / "work",))
+            options = container.options(
+                backend, walls, (), network=False, max_memory_bytes=memory, one_cpu=bool(script)
             )
-            code, out, err = run_in_image(
-                (program, *options), image, script, options=more, cwd=directory
-            )
+            code, out, err = _run_in_image(engine, image, attempt, options, directory)
     except (OSError, storage.StorageError) as error:
-        return str(error)
-    lines = out.splitlines()
+        return str(error), ""
+    seen, _, printed = out.partition(f"{_PROVEN}\n")
+    lines = seen.splitlines()
     if code != 0 or "write" not in lines:
-        return _first_line(err) or f"it ended with exit code {code}"
+        return _first_line(err) or f"it ended with exit code {code}", ""
     interfaces = [line.partition(":")[0].strip() for line in lines if ":" in line]
     if "outside" in lines:
-        return "the image's root could be written"
-    return "the network could be reached" if interfaces not in ([], ["lo"]) else ""
+        return "the image's root could be written", ""
+    reached = interfaces not in ([], ["lo"])
+    return ("the network could be reached" if reached else ""), printed
 
 
-def run_in_image(
-    engine: Sequence[str], image: str, script: str, *, options: Sequence[str], cwd: Path
+def _run_in_image(
+    engine: Sequence[str], image: str, script: str, options: Sequence[str], cwd: Path
 ) -> tuple[int, str, str]:
-    """Run a shell script in a container; return its exit code, output and standard error.
-
-    `engine` is the program with the options that this machine needs. It has 20 s.
-    """
+    """Run a shell script in a container; return its exit code, output and standard error."""
     program, *limits = engine
+    name, env = container.new_name(), _environment()
     argv = container.argv(
-        (program,), image, ("/bin/sh", "-c", script), name=container.new_name(), cwd=cwd,
+        (program,), image, ("/bin/sh", "-c", script), name=name, cwd=cwd,
         variables=(), options=[*limits, *options],
     )  # fmt: skip
-    return _run(argv, _environment(), ())
+    with container.removed_without_opta((program,), name, env):
+        try:
+            return _run(argv, env, ())
+        except BaseException:
+            container.remove((program,), name, env)
+            raise
 
 
 @contextmanager
@@ -254,15 +279,27 @@ def _environment() -> dict[str, str]:
 def _run(
     argv: Sequence[str], env: Mapping[str, str], descriptors: tuple[int, ...]
 ) -> tuple[int, str, str]:
-    try:
-        done = subprocess.run(
-            argv, env=env, pass_fds=descriptors, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_TIMEOUT_S, check=False, start_new_session=True, cwd="/",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return 1, "", f"it did not end within {_TIMEOUT_S} s"
-    out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
-    return done.returncode, out, err
+    with subprocess.Popen(
+        argv, env=env, pass_fds=descriptors, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, start_new_session=True, cwd="/",
+    ) as process:  # fmt: skip
+        try:
+            streams = process.communicate(timeout=_TIMEOUT_S)
+        except BaseException as error:
+            _kill(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise _HangsError(f"it did not end within {_TIMEOUT_S} s") from None
+            raise
+    out, err = (stream.decode("utf-8", "replace") for stream in streams)
+    return process.returncode, out, err
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it started, where the system has groups."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 def find(name: str, path: str) -> str | None:
