@@ -127,12 +127,14 @@ def form(message: Message) -> object:
             return message.text, message.calls, message.reasoning, message.interrupted
 
 
-def check_valid(messages: Sequence[Message]) -> None:
+def check_valid(messages: Sequence[Message], events: Sequence[Event]) -> None:
+    recorded = [event.result for event in events if isinstance(event, CallFinished)]
     expected: list[ToolCall] = []
     for message in messages:
         if isinstance(message, ToolMessage):
             assert message.call == expected.pop(0)
-            assert message.result.text
+            # What was recorded is given back as it is, also where it is empty.
+            assert message.result.text or message.result in recorded
             continue
         assert expected == []
         if isinstance(message, AssistantMessage):
@@ -218,7 +220,8 @@ def test_damage_never_raises_and_leaves_a_valid_history(
     start = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(start, len(whole)))
     garbage = data.draw(st.binary(max_size=20))
-    check_valid(replay(parse_journal(whole[:start] + garbage + whole[end:]).events))
+    left = parse_journal(whole[:start] + garbage + whole[end:]).events
+    check_valid(replay(left), left)
 
 
 @settings(max_examples=100, deadline=None)
@@ -280,7 +283,7 @@ def test_results_come_back_in_call_order_whatever_the_finishing_order() -> None:
         AssistantFinished(AssistantMessage("done")),
     ]
     messages = replay(events)
-    check_valid(messages)
+    check_valid(messages, events)
     assert [m.result.text for m in messages if isinstance(m, ToolMessage)] == ["first", "second"]
 
 
