@@ -182,7 +182,7 @@ class SpecLoop:
         spec: Spec,
         budget: Budget,
         view: LoopView,
-        prepare: Callable[[], None] = lambda: None,
+        prepare: Callable[[], None],
     ) -> None:
         """Make a loop. `prepare` is called as an iteration begins, when the tools are bound."""
         self._chat = chat

@@ -161,7 +161,7 @@ def time_limit(cap_ms: int | None, wanted_ms: int) -> tuple[int, str]:
     )
 
 
-def result_of(process: ProcessResult, timeout_ms: int, note: str = "") -> ToolResult:
+def result_of(process: ProcessResult, timeout_ms: int, note: str) -> ToolResult:
     """Return what a process printed, head and tail, and how it ended as the last line.
 
     `note` says what shortened the timeout, for the case that it was too short.

@@ -76,9 +76,9 @@ def plan_result(
     results: Sequence[StepResult],
     failure: StepResult | None,
     *,
-    ignore_errors: bool = False,
-    timed_out: str = "",
-    remarks: Sequence[str] = (),
+    ignore_errors: bool,
+    timed_out: str,
+    remarks: Sequence[str],
 ) -> ToolResult:
     """Return the result of a whole plan.
 

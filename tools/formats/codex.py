@@ -81,7 +81,7 @@ def read(
     return tools, few(problems, document.path)
 
 
-def table_of(data: bytes, path: Path, name: str, *, profile: str = "") -> Mapping[str, Any] | None:
+def table_of(data: bytes, path: Path, name: str, *, profile: str) -> Mapping[str, Any] | None:
     """Return what the file says of a tool, None when it has no such table. Raises ToolFileError.
 
     What JSON has no word for is text.
@@ -91,7 +91,7 @@ def table_of(data: bytes, path: Path, name: str, *, profile: str = "") -> Mappin
 
 
 def hook_commands(
-    data: bytes, path: Path, *, profile: str = ""
+    data: bytes, path: Path, *, profile: str
 ) -> tuple[dict[str, tuple[tuple[str, ...], int]], list[ToolProblem]]:
     """Return the hooks of a `config.toml` with their lines, and what is wrong with them (B7).
 
