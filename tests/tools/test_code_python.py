@@ -91,4 +91,5 @@ async def test_a_result_that_is_not_json_fails(project, value):
 
 async def test_without_the_function_it_says_so(project):
     project.code("t", "x = 1", "python")
-    assert "has no function execute(args, context)" in (await project.call("t")).text
+    told = "tools/t.yml: TypeError: the code has no function execute(args, context)"
+    assert told in (await project.call("t")).text

@@ -156,7 +156,7 @@ async def test_code_that_does_not_parse_is_told_with_its_line(project, runtime):
 async def test_code_without_the_function_says_so(project, runtime):
     project.code("t", "export function run() {}", runtime)
     result = await project.call("t")
-    assert "has no function execute(args, context)" in result.text
+    assert "tools/t.yml: Error: the code has no function execute(args, context)" in result.text
     assert result.outcome is Outcome.ERROR
 
 

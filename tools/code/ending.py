@@ -33,7 +33,7 @@ class Ending:
         if answer is not None and answer["type"] == "threw":
             message = str(answer.get("message"))
             place = self.program.place(f"{answer.get('trace')}\n{message}")
-            return self._told(f"{place}: {message}" if place else message, process)
+            return self._told(f"{place or self.program.shown}: {message}", process)
         if answer is not None:
             return self.failed(str(answer.get("message")), process)
         if process is not None and process.timed_out:
