@@ -35,7 +35,7 @@ class Agreeing:
     def show(self, text: str) -> None:
         print(text, file=sys.stderr)
 
-    async def select(self, question: str, options: Any, selected: int = 0) -> Any:
+    async def select(self, question: str, options: Any, selected: int = 0, escape: str = "") -> Any:
         return options[selected].value
 
     async def ask_words(self, question: str) -> str:
