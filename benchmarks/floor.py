@@ -10,14 +10,20 @@ import os
 import subprocess
 import sys
 from threading import Thread
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+Message: TypeAlias = dict[str, Any]
 
-def ask(connection, path, messages):
+
+def ask(
+    connection: http.client.HTTPConnection, path: str, messages: list[Message]
+) -> tuple[str, list[Message]]:
     """Send the history; return the answer's text and its calls."""
     body = json.dumps({"model": "m", "stream": True, "messages": messages})
     connection.request("POST", path, body, {"Content-Type": "application/json"})
-    text, calls = [], []
+    text: list[str] = []
+    calls: list[Message] = []
     response = connection.getresponse()
     for line in response:
         if line.startswith(b"data: {") and (choices := json.loads(line[6:])["choices"]):
@@ -27,16 +33,16 @@ def ask(connection, path, messages):
     return "".join(text), calls
 
 
-def run(call):
+def run(call: Message) -> None:
     command = json.loads(call["function"]["arguments"])["command"]
     done = subprocess.run(["sh", "-c", command], capture_output=True)
     call["result"] = done.stdout.decode()[:30_000]
 
 
-def main():
+def main() -> None:
     url = urlsplit(os.environ["OPENAI_BASE_URL"])
     connection = http.client.HTTPConnection(url.netloc)
-    messages = [{"role": "user", "content": sys.argv[1]}]
+    messages: list[Message] = [{"role": "user", "content": sys.argv[1]}]
     while True:
         text, calls = ask(connection, f"{url.path}/chat/completions", messages)
         if not calls:
