@@ -28,6 +28,17 @@ def gone(name):
     return has_ended(int(Path(name).read_text()))
 
 
+def own_tools():
+    """Make a tool `serve` of the person's own; return the directory of such tools."""
+    tools = Path(os.environ["XDG_CONFIG_HOME"], "opta", "tools")
+    tools.mkdir(parents=True)
+    (tools / "serve.yaml").write_text(
+        "name: serve\ndescription: Serve\nbash: echo on {PORT}; echo $$ > pid; sleep 300\n"
+        "parameters: {PORT: {type: number, description: p, required: true}}\n"
+    )
+    return tools
+
+
 def names(request):
     return {tool["function"]["name"] for tool in request.json["tools"]}
 
@@ -95,12 +106,7 @@ def test_a_command_that_fails_at_once_says_so_at_once():
 
 
 def test_a_custom_tool_goes_on_in_the_background_too():
-    tools = Path(os.environ["XDG_CONFIG_HOME"], "opta", "tools")
-    tools.mkdir(parents=True)
-    (tools / "serve.yaml").write_text(
-        "name: serve\ndescription: Serve\nbash: echo on {PORT}; sleep 300\n"
-        "parameters: {PORT: {type: number, description: p, required: true}}\n"
-    )
+    own_tools()
     script = [
         call("serve", PORT=80, background=True),
         call("background_job", id="1", wait=10),
@@ -188,12 +194,7 @@ def test_the_person_starts_lists_shows_and_stops_jobs():
 
 @needs_tmux
 def test_the_person_starts_a_tool_in_the_background():
-    tools = Path(os.environ["XDG_CONFIG_HOME"], "opta", "tools")
-    tools.mkdir(parents=True)
-    (tools / "serve.yaml").write_text(
-        "name: serve\ndescription: d\nbash: echo on {PORT}; echo $$ > pid; sleep 300\n"
-        "parameters: {PORT: {type: number, description: p, required: true}}\n"
-    )
+    tools = own_tools()
     (tools / "program.yaml").write_text(code_tool("program"))
     with ModelServer([say("Noted.")]) as server:
         with Terminal([*OPTA, *connected(server)]) as terminal:

@@ -1,5 +1,9 @@
 """Programs that try to get out: what each of them says it could do begins with "done"."""
 
+from __future__ import annotations
+
+import os
+
 JS_ESCAPES = """
 import * as fs from "node:fs";
 import * as net from "node:net";
@@ -51,3 +55,17 @@ def execute(args, context):
         "opta": tried(lambda: os.kill(args["pid"], 0)),
     }
 """
+
+
+async def tried(project, runtime, port, mark):
+    """Let a program of `project` try to get out, and return what it says of each way."""
+    home = project.root.parent
+    (home / "secret.txt").write_text("canary")
+    (project.root / "plan.txt").write_text("canary")
+    (project.root / "data.json").write_text('"canary"')
+    project.code("t", PY_ESCAPES if runtime == "python" else JS_ESCAPES, runtime)
+    answers = await project.value(
+        "t", home=str(home), work=str(project.root), port=port, mark=mark, pid=os.getpid()
+    )
+    assert not list(home.rglob("made.txt"))
+    return answers

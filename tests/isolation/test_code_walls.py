@@ -12,7 +12,7 @@ import uuid
 import psutil
 import pytest
 
-from tests.isolation.escapes import JS_ESCAPES, PY_ESCAPES
+from tests.isolation.escapes import tried
 from tests.support.code_tools import CodeProject
 from tests.support.soon import soon
 from tools.code import runtimes
@@ -45,17 +45,9 @@ def project(workspace, needs, request):
     ],
 )  # fmt: skip
 async def test_nothing_but_the_arguments_is_in_reach(project, runtime, backend, server):
-    home = project.root.parent
-    (home / "secret.txt").write_text("canary")
-    (project.root / "plan.txt").write_text("canary")
-    (project.root / "data.json").write_text('"canary"')
-    project.code("t", PY_ESCAPES if runtime == "python" else JS_ESCAPES, runtime)
-    tried = await project.value(
-        "t", home=str(home), work=str(project.root), port=server, mark="canary", pid=os.getpid()
-    )
-    assert {name: answer for name, answer in tried.items() if "canary" in answer} == {}
-    assert {name: answer for name, answer in tried.items() if answer.startswith("done")} == {}
-    assert not list(home.rglob("made.txt"))
+    answers = await tried(project, runtime, server, mark="canary")
+    assert {name: answer for name, answer in answers.items() if "canary" in answer} == {}
+    assert {name: answer for name, answer in answers.items() if answer.startswith("done")} == {}
 
 
 FILLS_THE_HEAP = "export function execute() { const a = []; for (;;) a.push({ a: 1, b: [2] }); }"

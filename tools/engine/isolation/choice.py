@@ -114,7 +114,7 @@ class Isolation:
         """
         image = self.settings.code_image
         proofs = self._tried(ENGINES, self.settings.engine, image, script)
-        proof = next((proof for proof in proofs if proof.available), None)
+        proof = _first_working(proofs)
         if proof is None:
             raise ToolError(f"no container of {image} can be made: {_reasons(proofs).rstrip('.')}")
         note = _note(Level.CONTAINER, proof, (), self.root, network=False, image=image)
@@ -132,11 +132,11 @@ class Isolation:
 
     def sandbox(self) -> Proof | None:
         """Return the strongest sandbox that works here."""
-        return next((proof for proof in self.sandboxes() if proof.available), None)
+        return _first_working(self.sandboxes())
 
     def engine(self) -> Proof | None:
         """Return a container engine that works here."""
-        return next((proof for proof in self.engines() if proof.available), None)
+        return _first_working(self.engines())
 
     def sandboxes(self) -> list[Proof]:
         """Try the sandboxes that the settings allow until one works."""
@@ -176,6 +176,10 @@ class Isolation:
 
     def _why_no_engine(self) -> str:
         return _reasons(self.engines())
+
+
+def _first_working(proofs: list[Proof]) -> Proof | None:
+    return next((proof for proof in proofs if proof.available), None)
 
 
 def _reasons(proofs: list[Proof]) -> str:
